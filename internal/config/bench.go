@@ -1,0 +1,416 @@
+// Package config holds the typed settings of one benchmark run and says whether they make sense
+// together. internal/flags fills a Bench from the command line, a config file and the environment;
+// Bench.Resolve derives what depends on several settings; Bench.Validate names what contradicts; then
+// internal/bench runs it. Nothing here reads a file, a clock or the network.
+//
+// Read this file first: every setting there is stands in it.
+package config
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Bench is everything a `spate bench` run can be told. A nil pointer, an empty string or an empty
+// list means "not set", what vLLM calls None.
+type Bench struct {
+	Target  Target  `json:"target"`
+	Model   Model   `json:"model"`
+	Dataset Dataset `json:"dataset"`
+	Load    Load    `json:"load"`
+	Body    Body    `json:"body"`
+	Client  Client  `json:"client"`
+	Output  Output  `json:"output"`
+	Check   Check   `json:"check"`
+	Sim     Sim     `json:"sim"`
+
+	// Given says which flags (canonical names, with dashes) were set and by what; a flag that is
+	// not in it has its default.
+	Given map[string]Source `json:"given,omitempty"`
+}
+
+// Source says who set a flag.
+type Source string
+
+// The sources of a setting, from the weakest to the strongest.
+const (
+	FromEnv  Source = "env"
+	FromFile Source = "file"
+	FromArgs Source = "args"
+)
+
+// Has reports whether the user set the flag, by whatever way.
+func (b *Bench) Has(flag string) bool { return b.Given[flag] != "" }
+
+// Target says where the server is and how to reach it.
+type Target struct {
+	Backend    Backend  `json:"backend"`
+	BaseURLs   []string `json:"base_urls"` // as given; empty means Host and Port. See URLs.
+	Route      Route    `json:"route"`
+	Host       string   `json:"host"`
+	Port       int      `json:"port"`
+	Endpoint   string   `json:"endpoint"` // after Resolve, never empty
+	UnixSocket string   `json:"unix_socket,omitempty"`
+
+	Headers  []Header `json:"headers,omitempty"`
+	APIKey   Secret   `json:"api_key,omitempty"`
+	Insecure bool     `json:"insecure"`
+	CACert   string   `json:"ca_cert,omitempty"`
+
+	ReadyTimeout     time.Duration `json:"ready_timeout_ns"` // 0 skips the readiness check
+	ResetPrefixCache bool          `json:"reset_prefix_cache"`
+	Profile          bool          `json:"profile"`
+}
+
+// Backend names the protocol spoken to the server.
+type Backend string
+
+// Backends of this version.
+const (
+	VLLM       Backend = "vllm"
+	OpenAI     Backend = "openai"
+	OpenAIChat Backend = "openai-chat"
+)
+
+// Chat reports whether the backend speaks chat messages rather than plain prompts.
+func (b Backend) Chat() bool { return b == OpenAIChat }
+
+// Route says how requests are spread over several base URLs.
+type Route string
+
+// Routes.
+const (
+	RoundRobin Route = "round-robin"
+	Sticky     Route = "sticky" // a session stays on the URL of its first request
+)
+
+// Header is one extra request header.
+type Header struct {
+	Name  string
+	Value string
+}
+
+// Model says what to ask for and how to count its tokens.
+type Model struct {
+	ID                string   `json:"id"`          // --model; empty means ask /v1/models
+	ServedName        string   `json:"served_name"` // "model" in the body; empty means ID
+	Tokenizer         string   `json:"tokenizer"`   // name or path; empty means ID
+	TokenizerMode     string   `json:"tokenizer_mode"`
+	TrustRemoteCode   bool     `json:"trust_remote_code"` // accepted; spate runs no remote code
+	SkipTokenizerInit bool     `json:"skip_tokenizer_init"`
+	LoRAModules       []string `json:"lora_modules,omitempty"`
+	LoRAAssignment    Assign   `json:"lora_assignment"`
+}
+
+// Assign says how LoRA modules are handed to requests.
+type Assign string
+
+// Assignments.
+const (
+	AssignRandom     Assign = "random"
+	AssignRoundRobin Assign = "round-robin"
+)
+
+// Load says when requests leave and when the run ends.
+type Load struct {
+	NumPrompts     int           `json:"num_prompts"` // 0 after Resolve: bounded by Duration or the dataset only
+	RequestRate    Float         `json:"request_rate"`
+	Burstiness     Float         `json:"burstiness"` // gamma shape; +Inf is constant gaps
+	MaxConcurrency *int          `json:"max_concurrency"`
+	RampUp         Ramp          `json:"ramp_up_strategy,omitempty"`
+	RampStart      *int          `json:"ramp_up_start_rps,omitempty"`
+	RampEnd        *int          `json:"ramp_up_end_rps,omitempty"`
+	Stages         []Stage       `json:"stages,omitempty"`
+	Duration       time.Duration `json:"duration_ns"`     // 0: no time bound
+	GracePeriod    time.Duration `json:"grace_period_ns"` // how long requests in flight may finish after Duration; <0: for ever
+
+	NumWarmups     int           `json:"num_warmups"`
+	WarmupDuration time.Duration `json:"warmup_duration_ns"`
+	ProbeRate      Float         `json:"probe_request_rate"`
+	SelfTimed      *bool         `json:"self_timed"`
+
+	Seed            int64  `json:"seed"`
+	RequestIDPrefix string `json:"request_id_prefix"`
+}
+
+// Ramp is the shape of a ramp-up.
+type Ramp string
+
+// Ramps.
+const (
+	RampLinear      Ramp = "linear"
+	RampExponential Ramp = "exponential"
+)
+
+// Stage is one step of a staged plan: a rate held for a time.
+type Stage struct {
+	For  time.Duration `json:"for_ns"`
+	Rate Float         `json:"rate"`
+}
+
+// Body says what stands in each request beside the prompt.
+type Body struct {
+	IgnoreEOS         bool            `json:"ignore_eos"` // after Resolve: with vLLM's rule for random applied
+	Logprobs          *int            `json:"logprobs"`
+	UseBeamSearch     bool            `json:"use_beam_search"` // accepted; no client ever used it
+	BestOf            *int            `json:"best_of,omitempty"`
+	Temperature       *float64        `json:"temperature"`
+	TopP              *float64        `json:"top_p"`
+	TopK              *int            `json:"top_k"`
+	MinP              *float64        `json:"min_p"`
+	FrequencyPenalty  *float64        `json:"frequency_penalty"`
+	PresencePenalty   *float64        `json:"presence_penalty"`
+	RepetitionPenalty *float64        `json:"repetition_penalty"`
+	Extra             json.RawMessage `json:"extra_body,omitempty"`           // an object
+	ChatTemplate      json.RawMessage `json:"chat_template_kwargs,omitempty"` // an object; client-side templating only
+	ContinuousUsage   bool            `json:"continuous_usage"`               // ask for usage on every chunk: token-true ITL
+	PromptTokenIDs    bool            `json:"prompt_token_ids"`               // send token ids instead of text
+}
+
+// Dataset says what prompts are made of.
+type Dataset struct {
+	Name             string `json:"name"`
+	Path             string `json:"path,omitempty"`
+	InputLen         *int   `json:"input_len,omitempty"`
+	OutputLen        *int   `json:"output_len,omitempty"`
+	NoStream         bool   `json:"no_stream"`
+	NoOversample     bool   `json:"no_oversample"`
+	DisableShuffle   bool   `json:"disable_shuffle"`
+	SkipChatTemplate bool   `json:"skip_chat_template"`
+	MultimodalChat   bool   `json:"enable_multimodal_chat"`
+	Salt             string `json:"salt,omitempty"` // put before every prompt, so that a run finds no earlier run's prefix cache
+
+	Random   Random   `json:"random"`
+	Sonnet   Sonnet   `json:"sonnet"`
+	ShareGPT ShareGPT `json:"sharegpt"`
+	Custom   Custom   `json:"custom"`
+
+	// The rest belongs to datasets of later versions; their flags parse, and using them is an error.
+	RandomMM         RandomMM         `json:"random_mm"`
+	SpecBench        SpecBench        `json:"spec_bench"`
+	SpeedBench       SpeedBench       `json:"speed_bench"`
+	PrefixRepetition PrefixRepetition `json:"prefix_repetition"`
+	HF               HF               `json:"hf"`
+	TimedTrace       TimedTrace       `json:"timed_trace"`
+}
+
+// Dataset names of this version.
+const (
+	DatasetRandom   = "random"
+	DatasetShareGPT = "sharegpt"
+	DatasetSonnet   = "sonnet"
+	DatasetCustom   = "custom"
+)
+
+// Random configures synthetic prompts of chosen lengths.
+type Random struct {
+	InputLen   int          `json:"input_len"`
+	OutputLen  int          `json:"output_len"`
+	PrefixLen  int          `json:"prefix_len"`
+	RangeRatio RangeRatio   `json:"range_ratio"`
+	Meaning    RatioMeaning `json:"range_ratio_meaning"` // after Resolve: head or v6, never auto
+	BatchSize  int          `json:"batch_size"`
+	NoReranker bool         `json:"no_reranker"`
+}
+
+// RangeRatio is how far lengths spread around what was asked, for each direction.
+type RangeRatio struct {
+	Input  float64 `json:"input"`
+	Output float64 `json:"output"`
+}
+
+// RatioMeaning says how a range ratio is read.
+type RatioMeaning string
+
+// Meanings of --random-range-ratio.
+const (
+	RatioAuto RatioMeaning = "auto" // head, unless a ratio of 1 (which head refuses) shows an older script
+	RatioHead RatioMeaning = "head" // lengths in [len*(1-r), len*(1+r)]; 0 is fixed
+	RatioV6   RatioMeaning = "v6"   // lengths in [len*r, len]; 1 is fixed
+)
+
+// Sonnet configures prompts made of verse lines.
+type Sonnet struct {
+	InputLen  int `json:"input_len"`
+	OutputLen int `json:"output_len"`
+	PrefixLen int `json:"prefix_len"`
+}
+
+// ShareGPT configures prompts from a ShareGPT file.
+type ShareGPT struct {
+	OutputLen *int `json:"output_len"` // nil: as long as the recorded answer
+}
+
+// Custom configures prompts from a JSONL file.
+type Custom struct {
+	OutputLen            int  `json:"output_len"` // -1: the row's output_tokens
+	EnsureClientSideData bool `json:"ensure_client_side_data"`
+}
+
+// RandomMM configures random-mm.
+type RandomMM struct {
+	BaseItems      int             `json:"base_items_per_request"`
+	ItemsRatio     float64         `json:"num_mm_items_range_ratio"`
+	LimitPerPrompt json.RawMessage `json:"limit_mm_per_prompt"`
+	Buckets        string          `json:"bucket_config"` // a Python literal, as given
+}
+
+// SpecBench configures spec_bench.
+type SpecBench struct {
+	OutputLen int    `json:"output_len"`
+	Category  string `json:"category,omitempty"`
+}
+
+// SpeedBench configures speed_bench.
+type SpeedBench struct {
+	Subset    string `json:"dataset_subset"`
+	OutputLen int    `json:"output_len"`
+	Category  string `json:"category,omitempty"`
+}
+
+// PrefixRepetition configures prefix_repetition.
+type PrefixRepetition struct {
+	PrefixLen   int `json:"prefix_len"`
+	SuffixLen   int `json:"suffix_len"`
+	NumPrefixes int `json:"num_prefixes"`
+	OutputLen   int `json:"output_len"`
+}
+
+// HF configures the hf dataset and its special members.
+type HF struct {
+	Subset         string  `json:"subset,omitempty"`
+	Split          string  `json:"split,omitempty"`
+	Name           string  `json:"name,omitempty"`
+	OutputLen      *int    `json:"output_len"`
+	BlazeditMin    float64 `json:"blazedit_min_distance"`
+	BlazeditMax    float64 `json:"blazedit_max_distance"`
+	ASRMinSec      Float   `json:"asr_min_audio_len_sec"`
+	ASRMaxSec      Float   `json:"asr_max_audio_len_sec"`
+	BFCLCategories string  `json:"bfcl_categories,omitempty"`
+}
+
+// TimedTrace configures timed_trace.
+type TimedTrace struct {
+	ChunkHashSize  int     `json:"chunk_hash_size"`
+	SecMultiplier  float64 `json:"sec_multiplier"`
+	LabelTimestamp string  `json:"label_timestamp"`
+	LabelInput     string  `json:"label_input_length"`
+	LabelOutput    string  `json:"label_output_length"`
+	LabelHashIDs   string  `json:"label_hash_ids"`
+}
+
+// Client says how requests travel.
+type Client struct {
+	HTTPVersion    HTTPVersion   `json:"http_version"`
+	HTTPClient     HTTPClient    `json:"http_client"`
+	Connect        Connect       `json:"connect"`
+	RequestTimeout time.Duration `json:"request_timeout_ns"`
+	Retries        int           `json:"retries"`
+}
+
+// HTTPVersion is the protocol version on the wire.
+type HTTPVersion string
+
+// HTTP versions.
+const (
+	HTTP11 HTTPVersion = "1.1"
+	HTTP2  HTTPVersion = "2"
+)
+
+// HTTPClient picks the code that speaks HTTP.
+type HTTPClient string
+
+// HTTP clients.
+const (
+	ClientAuto HTTPClient = "auto" // raw where it can (HTTP/1.1), std elsewhere
+	ClientRaw  HTTPClient = "raw"
+	ClientStd  HTTPClient = "std"
+)
+
+// Connect says whether opening a connection counts in a request's latency.
+type Connect string
+
+// Connect modes.
+const (
+	ConnectAhead  Connect = "ahead"
+	ConnectInBand Connect = "in-band"
+)
+
+// Output says what is written and shown.
+type Output struct {
+	SaveResult     bool       `json:"save_result"`
+	SaveDetailed   bool       `json:"save_detailed"`
+	AppendResult   bool       `json:"append_result"`
+	ResultDir      string     `json:"result_dir,omitempty"`
+	ResultFilename string     `json:"result_filename,omitempty"`
+	Metadata       []KeyValue `json:"metadata,omitempty"`
+	Label          string     `json:"label,omitempty"`
+
+	PercentileMetrics []Metric  `json:"percentile_metrics"`
+	Percentiles       []float64 `json:"metric_percentiles"`
+
+	PlotTimeline      bool       `json:"plot_timeline"`
+	TimelineITL       [2]float64 `json:"timeline_itl_thresholds_ms"`
+	PlotDatasetStats  bool       `json:"plot_dataset_stats"`
+	OutputDir         string     `json:"output_dir,omitempty"` // run folder; empty: a timestamped one
+	NoOutput          bool       `json:"no_output"`            // no run folder at all
+	UI                UI         `json:"ui"`
+	DisableTQDM       bool       `json:"disable_tqdm"` // Resolve turns it into UI plain
+	DryRun            bool       `json:"dry_run"`
+	PyTorchBenchmarks bool       `json:"pytorch_benchmarks"` // SAVE_TO_PYTORCH_BENCHMARK_FORMAT
+}
+
+// KeyValue is one --metadata entry.
+type KeyValue struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// Metric names one of vLLM's latency metrics.
+type Metric string
+
+// Metrics that can be selected, judged and asked for.
+const (
+	TTFT Metric = "ttft"
+	TPOT Metric = "tpot"
+	ITL  Metric = "itl"
+	E2EL Metric = "e2el"
+)
+
+// UI is how progress is shown.
+type UI string
+
+// User interfaces.
+const (
+	UIAuto  UI = "auto" // live on a terminal, plain elsewhere
+	UILive  UI = "live"
+	UIPlain UI = "plain"
+	UINone  UI = "none"
+)
+
+// Check says what the run is judged by.
+type Check struct {
+	Goodput         []Limit     `json:"goodput,omitempty"` // per request, vLLM's
+	SLO             []Objective `json:"slo,omitempty"`     // over the run; exit 3 when not met
+	Strict          bool        `json:"strict"`            // INVALID exits 3
+	SteadyThreshold float64     `json:"steady_state_threshold"`
+	SteadyMinWindow float64     `json:"steady_state_min_window_s"` // 0: max(10 s, 10 % of the run)
+	NoSteadyState   bool        `json:"no_steady_state"`
+	Confidence      float64     `json:"confidence"`
+}
+
+// Limit is a per-request bound: the metric may not exceed it.
+type Limit struct {
+	Metric Metric  `json:"metric"`
+	MS     float64 `json:"ms"`
+}
+
+// Sim asks for the embedded server and says how it behaves.
+type Sim struct {
+	Enabled        bool          `json:"enabled"`
+	TTFT           time.Duration `json:"ttft_ns"`
+	ITL            time.Duration `json:"itl_ns"`
+	TokensPerChunk int           `json:"tokens_per_chunk"`
+	Jitter         time.Duration `json:"jitter_ns"`        // each wait differs by up to this, either way
+	Faults         string        `json:"faults,omitempty"` // fault script, inline or @file; read by sim/serve
+}
