@@ -1,0 +1,279 @@
+package recorder
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"spate/internal/call"
+)
+
+// maxLine bounds one line of a log; a longer one is damage, not a record.
+const maxLine = 256 << 20
+
+// maxNamed bounds how many damaged lines are described one by one.
+const maxNamed = 20
+
+// Damage says what of a log could not be read.
+type Damage struct {
+	Bad   int       `json:"bad"`             // lines that are not records, the torn one not counted
+	Torn  bool      `json:"torn,omitempty"`  // the last line stops in the middle, as after a kill during a write
+	Lines []BadLine `json:"lines,omitempty"` // the first of them, in order; the torn line is among them
+}
+
+// BadLine is one line that is not a record.
+type BadLine struct {
+	Number int    `json:"number"` // from 1
+	Why    string `json:"why"`
+}
+
+// Any reports whether anything was damaged.
+func (d Damage) Any() bool {
+	return d.Bad > 0 || d.Torn
+}
+
+// String describes the damage in one line for people.
+func (d Damage) String() string {
+	if !d.Any() {
+		return "no damage"
+	}
+	var parts []string
+	if d.Bad > 0 {
+		parts = append(parts, fmt.Sprintf("%d unreadable line(s)", d.Bad))
+	}
+	if d.Torn {
+		parts = append(parts, "the last line is cut off")
+	}
+	s := strings.Join(parts, ", ")
+	if len(d.Lines) > 0 {
+		s += fmt.Sprintf(" (first: line %d: %s)", d.Lines[0].Number, d.Lines[0].Why)
+	}
+	return s
+}
+
+func (d *Damage) note(line int, why error) {
+	if len(d.Lines) < maxNamed {
+		d.Lines = append(d.Lines, BadLine{Number: line, Why: why.Error()})
+	}
+}
+
+// Read reads a whole log, in the order requests ended. Damaged lines are skipped and described; an
+// error means the file itself could not be read.
+func Read(path string) ([]call.Record, Damage, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, Damage{}, fmt.Errorf("open record log: %w", err)
+	}
+	var recs []call.Record
+	damage, err := Scan(f, func(r *call.Record) error {
+		recs = append(recs, *r)
+		return nil
+	})
+	if cerr := f.Close(); err == nil && cerr != nil {
+		err = cerr
+	}
+	if err != nil {
+		return recs, damage, fmt.Errorf("read record log %s: %w", path, err)
+	}
+	return recs, damage, nil
+}
+
+// Scan reads records one at a time and gives each to visit, holding one line in memory at a time.
+// It stops at the first error of visit.
+func Scan(from io.Reader, visit func(*call.Record) error) (Damage, error) {
+	var damage Damage
+	in := bufio.NewReaderSize(from, 1<<16)
+	var line []byte
+	for number := 1; ; number++ {
+		var tooLong bool
+		var err error
+		line, tooLong, err = readLine(in, line[:0])
+		if err != nil && !errors.Is(err, io.EOF) {
+			return damage, err
+		}
+		last := err != nil
+		if last && len(line) == 0 && !tooLong {
+			return damage, nil
+		}
+		r, derr := decodeLine(line, tooLong)
+		switch {
+		case derr == nil:
+			if err := visit(&r); err != nil {
+				return damage, err
+			}
+		case last:
+			damage.Torn = true
+			damage.note(number, derr)
+		default:
+			damage.Bad++
+			damage.note(number, derr)
+		}
+		if last {
+			return damage, nil
+		}
+	}
+}
+
+// readLine appends the next line, without its end, to dst. The error is io.EOF when the file ended
+// before the line did.
+func readLine(in *bufio.Reader, dst []byte) (line []byte, tooLong bool, err error) {
+	for {
+		part, err := in.ReadSlice('\n')
+		if len(dst)+len(part) > maxLine {
+			dst, tooLong = dst[:0], true
+		}
+		if !tooLong {
+			dst = append(dst, part...)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		return bytes.TrimSuffix(dst, []byte{'\n'}), tooLong, err
+	}
+}
+
+func decodeLine(line []byte, tooLong bool) (call.Record, error) {
+	if tooLong {
+		return call.Record{}, fmt.Errorf("longer than %d bytes", maxLine)
+	}
+	return Decode(line)
+}
+
+// stamp is a time that may be absent.
+type stamp struct{ at time.Duration }
+
+func (s *stamp) UnmarshalJSON(b []byte) error {
+	return json.Unmarshal(b, &s.at)
+}
+
+// wire is the line as encoding/json reads it: appendRecord's table the other way round.
+type wire struct {
+	ID      *int              `json:"id"`
+	Name    string            `json:"name"`
+	Attempt int               `json:"attempt"`
+	Retried bool              `json:"retried"`
+	Phase   call.Phase        `json:"phase"`
+	Session string            `json:"session"`
+	Turn    int               `json:"turn"`
+	Model   string            `json:"model"`
+	Target  int               `json:"target"`
+	Labels  map[string]string `json:"labels"`
+
+	Due        *stamp `json:"due_ns"`
+	Dispatched *stamp `json:"dispatched_ns"`
+	Started    *stamp `json:"started_ns"`
+	Sent       *stamp `json:"sent_ns"`
+	FirstByte  *stamp `json:"first_byte_ns"`
+	Headers    *stamp `json:"headers_ns"`
+	FirstToken *stamp `json:"first_token_ns"`
+	FirstText  *stamp `json:"first_text_ns"`
+	LastToken  *stamp `json:"last_token_ns"`
+	LastEvent  *stamp `json:"last_event_ns"`
+	End        *stamp `json:"end_ns"`
+	Dial       *stamp `json:"dial_ns"`
+	Handshake  *stamp `json:"handshake_ns"`
+	InBand     bool   `json:"in_band"`
+	Reused     bool   `json:"reused"`
+
+	ChunkAt     []int64 `json:"chunk_ns"`
+	ChunkTokens []int32 `json:"chunk_tokens"`
+	ChunkKind   []int16 `json:"chunk_kind"` // wider than Kind: []uint8 would be read as base64
+
+	Asked     call.Count        `json:"asked"`
+	AskedOut  int               `json:"asked_out"`
+	In        call.Count        `json:"in"`
+	Out       call.Count        `json:"out"`
+	Cached    call.Count        `json:"cached"`
+	Reason    call.Count        `json:"reason"`
+	ToolOut   call.Count        `json:"tool_out"`
+	BytesIn   int64             `json:"bytes_in"`
+	Finish    string            `json:"finish"`
+	Text      string            `json:"text"`
+	Thoughts  string            `json:"thoughts"`
+	ToolText  string            `json:"tool_text"`
+	Server    *call.ServerTimes `json:"server"`
+	Status    int               `json:"status"`
+	Outcome   call.Outcome      `json:"outcome"`
+	Fault     call.Fault        `json:"fault"`
+	Err       string            `json:"error"`
+	RetryWait time.Duration     `json:"retry_wait_ns"`
+}
+
+// Decode reads one line. Fields it does not know are left alone, so that newer logs stay readable.
+func Decode(line []byte) (call.Record, error) {
+	var w wire
+	if err := json.Unmarshal(line, &w); err != nil {
+		return call.Record{}, err
+	}
+	if w.ID == nil {
+		return call.Record{}, errors.New("no id")
+	}
+	switch w.Outcome {
+	case call.OK, call.Failed, call.Dropped, call.Canceled:
+	default:
+		return call.Record{}, fmt.Errorf("unknown outcome %q", w.Outcome)
+	}
+	chunks, err := w.chunks()
+	if err != nil {
+		return call.Record{}, err
+	}
+	if len(w.Labels) == 0 {
+		w.Labels = nil
+	}
+	return w.record(chunks), nil
+}
+
+func (w *wire) chunks() ([]call.Chunk, error) {
+	n := len(w.ChunkAt)
+	if t := len(w.ChunkTokens); t != 0 && t != n {
+		return nil, fmt.Errorf("%d chunk_tokens for %d chunks", t, n)
+	}
+	if k := len(w.ChunkKind); k != 0 && k != n {
+		return nil, fmt.Errorf("%d chunk_kind for %d chunks", k, n)
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	chunks := make([]call.Chunk, n)
+	for i, at := range w.ChunkAt {
+		chunks[i] = call.Chunk{At: time.Duration(at), Kind: call.Visible}
+	}
+	for i, t := range w.ChunkTokens {
+		chunks[i].Tokens = t
+	}
+	for i, k := range w.ChunkKind {
+		if k < 0 || k > 255 {
+			return nil, fmt.Errorf("chunk_kind %d", k)
+		}
+		chunks[i].Kind = call.Kind(k)
+	}
+	return chunks, nil
+}
+
+func (w *wire) record(chunks []call.Chunk) call.Record {
+	at := func(s *stamp) time.Duration {
+		if s == nil {
+			return call.Unset
+		}
+		return s.at
+	}
+	return call.Record{
+		ID: *w.ID, Name: w.Name, Attempt: w.Attempt, Retried: w.Retried, Phase: w.Phase,
+		Session: w.Session, Turn: w.Turn, Model: w.Model, Target: w.Target, Labels: w.Labels,
+		Due: at(w.Due), Dispatched: at(w.Dispatched), Started: at(w.Started), Sent: at(w.Sent),
+		FirstByte: at(w.FirstByte), Headers: at(w.Headers), FirstToken: at(w.FirstToken),
+		FirstText: at(w.FirstText), LastToken: at(w.LastToken), LastEvent: at(w.LastEvent), End: at(w.End),
+		Dial: at(w.Dial), Handshake: at(w.Handshake), InBand: w.InBand, Reused: w.Reused,
+		Chunks: chunks,
+		Asked:  w.Asked, AskedOut: w.AskedOut, In: w.In, Out: w.Out, Cached: w.Cached,
+		Reason: w.Reason, ToolOut: w.ToolOut, BytesIn: w.BytesIn, Finish: w.Finish,
+		Text: w.Text, Thoughts: w.Thoughts, ToolText: w.ToolText, Server: w.Server,
+		Status: w.Status, Outcome: w.Outcome, Fault: w.Fault, Err: w.Err, RetryWait: w.RetryWait,
+	}
+}
