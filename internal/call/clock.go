@@ -1,0 +1,15 @@
+package call
+
+import "time"
+
+// Clock is the run's one clock: every stamp is an offset from its start, on the monotonic clock.
+type Clock struct{ start time.Time }
+
+// NewClock starts a clock.
+func NewClock() Clock { return Clock{start: time.Now()} }
+
+// Now is the time since the start.
+func (c Clock) Now() time.Duration { return time.Since(c.start) }
+
+// Start is the wall-clock time of offset zero.
+func (c Clock) Start() time.Time { return c.start }

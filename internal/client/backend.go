@@ -1,0 +1,171 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/valyala/fastjson"
+
+	"spate/internal/call"
+)
+
+// Backend is one server protocol: how a request is written and how a streamed message is read.
+// A new protocol is one file with a type that implements it and one line in Backends.
+type Backend interface {
+	// Path is the endpoint used when the user gives none.
+	Path() string
+	// Suffixes are the endings an explicit endpoint may have.
+	Suffixes() []string
+	// Encode appends the JSON body of a request.
+	Encode(dst []byte, s *Body, r *call.Request) ([]byte, error)
+	// Decode reads one message into e. The value is valid during the call only.
+	Decode(v *fastjson.Value, e *event)
+	// UsageEnds reports whether the usage message counts as the end of the request in vLLM's latency.
+	UsageEnds() bool
+}
+
+// Body holds the settings that go into every request body.
+type Body struct {
+	Model      string
+	IgnoreEOS  bool
+	Logprobs   *int
+	Continuous bool            // ask for usage on every chunk, for token-true inter-token latency
+	Sampling   json.RawMessage // temperature and the like, as a JSON object; nil when none was set
+	Extra      json.RawMessage // --extra-body, over everything but the request's own Extra
+}
+
+// Backends is the table of protocols by the name users type.
+func Backends() map[string]Backend {
+	return map[string]Backend{
+		"vllm":        completions{},
+		"openai":      completions{},
+		"openai-chat": chat{},
+	}
+}
+
+// Lookup finds a backend by name.
+func Lookup(name string) (Backend, error) {
+	all := Backends()
+	if b, ok := all[name]; ok {
+		return b, nil
+	}
+	names := make([]string, 0, len(all))
+	for n := range all {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return nil, fmt.Errorf("backend %q is not available: want one of %s", name, strings.Join(names, ", "))
+}
+
+// event is what one streamed message says.
+type event struct {
+	choices bool // it carried a choice, which is what vLLM's client times
+	kind    call.Kind
+	text    []byte
+	thought []byte
+	tool    []byte
+	finish  string
+	tokens  int // tokens named by id in the message; 0 when it names none
+	usage   *usage
+	server  *call.ServerTimes
+	failure string // an error object's message
+	failed  bool
+}
+
+// usage is the server's own count, cumulative when it comes with every chunk.
+type usage struct {
+	prompt, completion, cached, reasoning int
+	hasCached                             bool
+}
+
+// decodeCommon reads what the OpenAI protocols share: errors, usage and per-request server times.
+func decodeCommon(v *fastjson.Value, e *event) {
+	if ev := v.Get("error"); ev != nil && ev.Type() != fastjson.TypeNull {
+		e.failed, e.failure = true, errorText(ev)
+		return
+	}
+	if string(v.GetStringBytes("object")) == "error" {
+		e.failed, e.failure = true, errorText(v)
+		return
+	}
+	if u := v.Get("usage"); u != nil && u.Type() == fastjson.TypeObject {
+		e.usage = &usage{
+			prompt:     u.GetInt("prompt_tokens"),
+			completion: u.GetInt("completion_tokens"),
+			reasoning:  u.GetInt("completion_tokens_details", "reasoning_tokens"),
+		}
+		if c := u.Get("prompt_tokens_details", "cached_tokens"); c != nil && c.Type() == fastjson.TypeNumber {
+			e.usage.cached, e.usage.hasCached = c.GetInt(), true
+		}
+	}
+	if m := v.Get("metrics"); m != nil && m.Type() == fastjson.TypeObject {
+		e.server = &call.ServerTimes{
+			Queue:      millis(m, "queue_time_ms"),
+			FirstToken: millis(m, "time_to_first_token_ms"),
+			Generation: millis(m, "generation_time_ms"),
+			MeanITL:    millis(m, "mean_itl_ms"),
+		}
+	}
+}
+
+func errorText(v *fastjson.Value) string {
+	if v.Type() == fastjson.TypeString {
+		return string(v.GetStringBytes())
+	}
+	msg := string(v.GetStringBytes("message"))
+	if kind := string(v.GetStringBytes("type")); kind != "" && kind != msg {
+		msg = kind + ": " + msg
+	}
+	if msg == "" {
+		msg = v.String()
+	}
+	return msg
+}
+
+// object writes a JSON object in a fixed key order. Later keys replace earlier ones in place, so that
+// --extra-body can override what the backend sets.
+type object struct {
+	keys   []string
+	values [][]byte
+}
+
+func (o *object) set(key string, value []byte) {
+	if i := slices.Index(o.keys, key); i >= 0 {
+		o.values[i] = value
+		return
+	}
+	o.keys = append(o.keys, key)
+	o.values = append(o.values, value)
+}
+
+func (o *object) merge(raw json.RawMessage) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	var p fastjson.Parser
+	v, err := p.ParseBytes(raw)
+	if err != nil {
+		return fmt.Errorf("merge request body: %w", err)
+	}
+	fields, err := v.Object()
+	if err != nil {
+		return fmt.Errorf("merge request body: want a JSON object, got %.40s", raw)
+	}
+	fields.Visit(func(k []byte, v *fastjson.Value) { o.set(string(k), v.MarshalTo(nil)) })
+	return nil
+}
+
+func (o *object) appendTo(dst []byte) []byte {
+	dst = append(dst, '{')
+	for i, k := range o.keys {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendString(dst, k)
+		dst = append(dst, ':')
+		dst = append(dst, o.values[i]...)
+	}
+	return append(dst, '}')
+}

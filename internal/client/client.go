@@ -1,0 +1,303 @@
+// Package client speaks to LLM servers and stamps what comes back. It gets requests from driver,
+// built by workload and encoded ahead of time by Prepare, and returns one record per attempt; it
+// computes no statistics.
+//
+// Read client.go first, then exchange.go (bytes to record), reactor_linux.go (who reads), and
+// openai.go (what the bytes mean).
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fastjson"
+
+	"spate/internal/call"
+)
+
+// Config says where requests go and how.
+type Config struct {
+	Backend  Backend
+	BaseURLs []string // scheme://host[:port][/prefix]; several are used in turn
+	Endpoint string   // path below each base URL
+	Unix     string   // a Unix socket to dial instead of the URL's host
+	Header   http.Header
+	Secrets  []string // values that must never appear in an error text
+	TLS      *tls.Config
+	InBand   bool // dial inside the request's latency instead of ahead of it
+	Std      bool // use net/http instead of spate's own HTTP/1.1
+	HTTP2    bool // speak HTTP/2; implies Std
+	Timeout  time.Duration
+	MaxConns int
+	Sticky   bool // requests of one session go to one target
+	Body     Body
+	Clock    call.Clock
+}
+
+// Client sends requests to one or more base URLs.
+type Client struct {
+	cfg      Config
+	targets  []*target
+	reactors *reactors
+	std      *http.Client
+	parsers  fastjson.ParserPool
+	scrub    *strings.Replacer
+	turn     atomic.Uint32
+}
+
+// target is one base URL.
+type target struct {
+	url  *url.URL // of the endpoint
+	head []byte   // request line and fixed headers
+	pool *pool
+}
+
+// Stats counts connections.
+type Stats struct {
+	Dialed int64 `json:"dialed"`
+	InBand int64 `json:"in_band"` // opened inside a request's latency
+}
+
+var errTimeout = errors.New("request timed out")
+
+// New makes a client. Nothing is dialed yet.
+func New(cfg Config) (*Client, error) {
+	c := &Client{cfg: cfg, scrub: scrubber(cfg.Secrets)}
+	var err error
+	if cfg.Std || cfg.HTTP2 {
+		c.std, err = newStd(&cfg)
+	} else {
+		c.reactors, err = newReactors(cfg.Clock)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, base := range cfg.BaseURLs {
+		t, err := c.newTarget(base)
+		if err != nil {
+			c.Close()
+			return nil, err
+		}
+		c.targets = append(c.targets, t)
+	}
+	if len(c.targets) == 0 {
+		return nil, errors.New("no base URL to send to")
+	}
+	return c, nil
+}
+
+func (c *Client) newTarget(base string) (*target, error) {
+	u, err := url.Parse(strings.TrimRight(base, "/") + c.cfg.Endpoint)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, fmt.Errorf("base URL %q: want http://host:port or https://host:port", base)
+	}
+	t := &target{url: u}
+	if c.std != nil {
+		return t, nil
+	}
+	d := &dialer{network: "tcp", addr: u.Host, clock: c.cfg.Clock, reactors: c.reactors}
+	if u.Port() == "" {
+		d.addr = net.JoinHostPort(u.Hostname(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	}
+	if c.cfg.Unix != "" {
+		d.network, d.addr = "unix", c.cfg.Unix
+	}
+	if u.Scheme == "https" {
+		d.tls = c.cfg.TLS.Clone()
+		if d.tls == nil {
+			d.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+		}
+		if d.tls.ServerName == "" {
+			d.tls.ServerName = u.Hostname()
+		}
+	}
+	t.pool = newPool(d, !c.cfg.InBand, c.cfg.MaxConns)
+	t.head = requestHead(u, c.cfg.Header)
+	return t, nil
+}
+
+// requestHead is the request line and the headers that every request of a target shares.
+func requestHead(u *url.URL, h http.Header) []byte {
+	b := []byte("POST " + u.RequestURI() + " HTTP/1.1\r\nHost: " + u.Host + "\r\n")
+	b = append(b, "Accept: text/event-stream, application/json\r\nUser-Agent: spate\r\n"...)
+	if h.Get("Content-Type") == "" {
+		b = append(b, "Content-Type: application/json\r\n"...)
+	}
+	names := make([]string, 0, len(h))
+	for n := range h {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		for _, v := range h[n] {
+			b = append(b, n+": "+v+"\r\n"...)
+		}
+	}
+	return b
+}
+
+// Prepare encodes a request's body ahead of its due time.
+func (c *Client) Prepare(r *call.Request) error {
+	var err error
+	r.Body, err = c.cfg.Backend.Encode(nil, &c.cfg.Body, r)
+	return err
+}
+
+// Warm opens connections ahead of the run, n over all targets.
+func (c *Client) Warm(ctx context.Context, n int) error {
+	if c.std != nil || c.cfg.InBand {
+		return nil
+	}
+	each := (n + len(c.targets) - 1) / len(c.targets)
+	for _, t := range c.targets {
+		if err := t.pool.warm(ctx, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Do makes one attempt at a request. Whatever goes wrong is in the record.
+func (c *Client) Do(ctx context.Context, r *call.Request) call.Record {
+	x := newExchange(c.cfg.Backend, &c.parsers, r)
+	if r.Body == nil {
+		if err := c.Prepare(r); err != nil {
+			x.fail(call.FaultLocal, err.Error())
+			return c.close(x)
+		}
+	}
+	if c.cfg.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, c.cfg.Timeout, errTimeout)
+		defer cancel()
+	}
+	i := c.pick(r)
+	x.rec.Target = i
+	if c.std != nil {
+		c.doStd(ctx, c.targets[i], x, r)
+	} else {
+		c.targets[i].do(ctx, x, r)
+	}
+	return c.close(x)
+}
+
+func (c *Client) pick(r *call.Request) int {
+	if len(c.targets) == 1 {
+		return 0
+	}
+	if c.cfg.Sticky && r.Session != "" {
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(r.Session))
+		return int(h.Sum32() % uint32(len(c.targets)))
+	}
+	return int((c.turn.Add(1) - 1) % uint32(len(c.targets)))
+}
+
+func (t *target) do(ctx context.Context, x *exchange, r *call.Request) {
+	begun := t.pool.dialer.clock.Now()
+	o, fresh, err := t.pool.get(ctx)
+	if err != nil {
+		x.rec.Sent = begun
+		x.failDial(ctx, err)
+		return
+	}
+	x.rec.Dial, x.rec.Handshake, x.rec.Reused, x.rec.InBand = o.dial, o.handshake, o.used, fresh
+	again := o.link.exchange(ctx, x, net.Buffers{t.requestLine(r), r.Body})
+	if fresh && !t.pool.ahead {
+		x.rec.Sent = begun // the user asked for dialing to count
+	}
+	if again {
+		t.pool.put(o)
+	} else {
+		t.pool.discard(o)
+	}
+}
+
+// requestLine finishes the head for one request.
+func (t *target) requestLine(r *call.Request) []byte {
+	b := make([]byte, 0, len(t.head)+len(r.Name)+64)
+	b = append(b, t.head...)
+	if r.Name != "" {
+		b = append(b, "x-request-id: "...)
+		b = append(b, r.Name...)
+		b = append(b, "\r\n"...)
+	}
+	b = append(b, "Content-Length: "...)
+	b = strconv.AppendInt(b, int64(len(r.Body)), 10)
+	return append(b, "\r\n\r\n"...)
+}
+
+func (x *exchange) failDial(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		x.fail(canceledFault(ctx), context.Cause(ctx).Error())
+		return
+	}
+	fault := call.FaultConnect
+	if de, ok := errors.AsType[*dialError](err); ok {
+		fault = de.fault
+	}
+	x.fail(fault, err.Error())
+}
+
+// close ends an exchange's record: canceled requests are told apart from failed ones, and secrets
+// are taken out of error texts.
+func (c *Client) close(x *exchange) call.Record {
+	rec := x.finish(c.cfg.Clock.Now())
+	if rec.Fault == call.FaultStopped || rec.Fault == call.FaultCutoff {
+		rec.Outcome = call.Canceled
+	}
+	if rec.Fault == call.FaultLocal {
+		rec.Outcome = call.Dropped
+	}
+	rec.Err = c.scrub.Replace(rec.Err)
+	return rec
+}
+
+// Stats counts the connections opened so far.
+func (c *Client) Stats() Stats {
+	var s Stats
+	for _, t := range c.targets {
+		if t.pool != nil {
+			s.Dialed += t.pool.dialed.Load()
+			s.InBand += t.pool.inBand.Load()
+		}
+	}
+	return s
+}
+
+// Close ends all connections.
+func (c *Client) Close() {
+	for _, t := range c.targets {
+		if t.pool != nil {
+			t.pool.close()
+		}
+	}
+	if c.reactors != nil {
+		c.reactors.close()
+	}
+	if c.std != nil {
+		c.std.CloseIdleConnections()
+	}
+}
+
+// scrubber replaces secrets in error texts, which may quote a request's headers back.
+func scrubber(secrets []string) *strings.Replacer {
+	var pairs []string
+	for _, s := range secrets {
+		if len(s) >= 4 {
+			pairs = append(pairs, s, "[redacted]")
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}

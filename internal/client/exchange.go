@@ -1,0 +1,320 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/valyala/fastjson"
+
+	"spate/internal/call"
+)
+
+// maxErrBody bounds what is kept of an error response.
+const maxErrBody = 2 << 10
+
+// maxJSONBody bounds a response that was not streamed.
+const maxJSONBody = 64 << 20
+
+// exchange is one request on its way: it turns the bytes of the response, stamped as they were read,
+// into a record. It is fed by one goroutine at a time.
+type exchange struct {
+	backend Backend
+	parsers *fastjson.ParserPool
+	rec     call.Record
+	h1      h1
+	sse     sse
+	at      time.Duration // stamp of the read being parsed
+	event   event         // reused, so that a chunk costs no allocation
+
+	status  int
+	stream  bool   // the body is an event stream
+	body    []byte // of an error or of an answer that was not streamed
+	done    bool   // the end marker was seen
+	fault   call.Fault
+	err     string
+	usage   *usage
+	counted int // completion tokens of continuous usage so far
+	text    []byte
+	thought []byte
+	tool    []byte
+	chunks  []call.Chunk
+}
+
+func newExchange(b Backend, parsers *fastjson.ParserPool, r *call.Request) *exchange {
+	x := &exchange{backend: b, parsers: parsers}
+	x.rec = newRecord(r)
+	if n := min(r.MaxOut, 4096); n > 0 {
+		x.chunks = make([]call.Chunk, 0, n+2)
+	}
+	x.h1.onHead = x.onHead
+	x.h1.onBody = x.onBody
+	x.sse.emit = x.onEvent
+	return x
+}
+
+func newRecord(r *call.Request) call.Record {
+	rec := call.Record{
+		ID: r.ID, Name: r.Name, Attempt: r.Attempt, Phase: r.Phase, Session: r.Session, Turn: r.Turn,
+		Model: r.Model, Labels: r.Labels, Asked: r.In, AskedOut: r.MaxOut,
+	}
+	for _, t := range []*time.Duration{
+		&rec.Due, &rec.Dispatched, &rec.Started, &rec.Sent, &rec.FirstByte, &rec.Headers,
+		&rec.FirstToken, &rec.FirstText, &rec.LastToken, &rec.LastEvent, &rec.End,
+	} {
+		*t = call.Unset
+	}
+	return rec
+}
+
+// feed takes the bytes of one read and its stamp; it reports whether the response is complete.
+func (x *exchange) feed(b []byte, at time.Duration) (complete bool) {
+	x.at = at
+	x.rec.BytesIn += int64(len(b))
+	if x.rec.FirstByte == call.Unset {
+		x.rec.FirstByte = at
+	}
+	used, err := x.h1.feed(b)
+	switch {
+	case err != nil:
+		x.fail(call.FaultHTTP, err.Error())
+		x.h1.head.keep = false
+		return true
+	case x.h1.state == h1Done:
+		x.h1.head.keep = x.h1.head.keep && used == len(b)
+		return true
+	}
+	return false
+}
+
+func (x *exchange) onHead(h head) {
+	x.rec.Headers = x.at
+	x.begin(h.status, h.sse)
+	if h.retryAfter > 0 {
+		x.rec.RetryWait = h.retryAfter
+	}
+}
+
+// begin is the start of the response's body, from either HTTP client.
+func (x *exchange) begin(status int, sse bool) {
+	x.status, x.rec.Status = status, status
+	x.stream = sse && status == http.StatusOK
+}
+
+func (x *exchange) onBody(b []byte) {
+	if x.stream {
+		x.sse.feed(b)
+		if x.sse.full {
+			x.fail(call.FaultHTTP, fmt.Sprintf("an event of over %d bytes", maxEvent))
+		}
+		return
+	}
+	limit := maxErrBody
+	if x.status == http.StatusOK {
+		limit = maxJSONBody
+	}
+	if room := limit - len(x.body); room > 0 {
+		x.body = append(x.body, b[:min(room, len(b))]...)
+	}
+}
+
+// onEvent reads one event of the stream.
+func (x *exchange) onEvent(data []byte) {
+	if string(data) == "[DONE]" {
+		x.done = true
+		return
+	}
+	if x.fault != call.NoFault {
+		return
+	}
+	x.rec.LastEvent = x.at
+	x.message(data)
+}
+
+func (x *exchange) message(data []byte) {
+	if !utf8.Valid(data) {
+		x.fail(call.FaultUTF8, fmt.Sprintf("event is not UTF-8: %.80q", data))
+		return
+	}
+	p := x.parsers.Get()
+	defer x.parsers.Put(p)
+	v, err := p.ParseBytes(data)
+	if err != nil || v.Type() != fastjson.TypeObject {
+		x.fail(call.FaultJSON, fmt.Sprintf("event is not a JSON object: %.80q", data))
+		return
+	}
+	x.event = event{}
+	x.backend.Decode(v, &x.event)
+	if x.event.failed {
+		x.fail(call.FaultEvent, "error in stream: "+x.event.failure)
+		return
+	}
+	x.apply(&x.event)
+}
+
+// apply puts what an event says into the record.
+func (x *exchange) apply(e *event) {
+	tokens := e.tokens
+	if e.usage != nil {
+		x.usage = e.usage
+		if e.choices && tokens == 0 {
+			tokens = max(0, e.usage.completion-x.counted)
+		}
+		x.counted = e.usage.completion
+	}
+	if e.server != nil {
+		x.rec.Server = e.server
+	}
+	if e.finish != "" {
+		x.rec.Finish = e.finish
+	}
+	if !e.choices {
+		return
+	}
+	x.chunks = append(x.chunks, call.Chunk{At: x.at, Tokens: int32(tokens), Kind: e.kind})
+	if e.kind != 0 || tokens > 0 {
+		if x.rec.FirstToken == call.Unset {
+			x.rec.FirstToken = x.at
+		}
+		x.rec.LastToken = x.at
+	}
+	if e.kind&call.Visible != 0 && x.rec.FirstText == call.Unset {
+		x.rec.FirstText = x.at
+	}
+	x.text = append(x.text, e.text...)
+	x.thought = append(x.thought, e.thought...)
+	x.tool = append(x.tool, e.tool...)
+}
+
+func (x *exchange) fail(f call.Fault, text string) {
+	if x.fault == call.NoFault {
+		x.fault, x.err = f, text
+	}
+}
+
+// lost is the end of the connection before the response was complete; err is nil for a plain close.
+func (x *exchange) lost(err error) {
+	if err == nil && x.h1.eof() {
+		return
+	}
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		if x.rec.FirstByte == call.Unset {
+			x.fail(call.FaultReset, "connection closed without an answer")
+			return
+		}
+		x.fail(call.FaultCut, "connection closed in the middle of the answer")
+		return
+	}
+	x.fail(faultOf(err, x.rec.FirstByte != call.Unset), err.Error())
+}
+
+// faultOf names the fault behind a network error.
+func faultOf(err error, answering bool) call.Fault {
+	var netErr net.Error
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &netErr) && netErr.Timeout():
+		return call.FaultTimeout
+	case answering:
+		return call.FaultCut
+	}
+	return call.FaultReset
+}
+
+// finish closes the record at time end.
+func (x *exchange) finish(end time.Duration) call.Record {
+	r := &x.rec
+	x.at = end
+	if x.stream {
+		x.sse.end()
+	}
+	r.End = end
+	x.judge()
+	r.Chunks = x.chunks
+	r.Text, r.Thoughts, r.ToolText = string(x.text), string(x.thought), string(x.tool)
+	x.count()
+	r.Fault, r.Err = x.fault, bounded(x.err)
+	r.Outcome = call.OK
+	if x.fault != call.NoFault {
+		r.Outcome = call.Failed
+	}
+	return *r
+}
+
+// judge decides whether the response is a success. A stream is one only when it ended as the
+// protocol promises; everything else is a failure with its reason.
+func (x *exchange) judge() {
+	if x.fault != call.NoFault {
+		return
+	}
+	if x.status != http.StatusOK {
+		fault := call.FaultStatus
+		if x.status == http.StatusTooManyRequests || x.status == http.StatusServiceUnavailable && x.rec.RetryWait > 0 {
+			fault = call.FaultShed
+		}
+		x.fail(fault, fmt.Sprintf("HTTP %d %s: %s", x.status, http.StatusText(x.status), oneLine(x.body)))
+		return
+	}
+	if !x.stream {
+		x.whole()
+		return
+	}
+	switch finish := x.rec.Finish; {
+	case len(x.chunks) == 0 && x.done:
+		x.fail(call.FaultEmpty, "the stream carried no choices")
+	case finish == "" && !x.done:
+		x.fail(call.FaultCut, "the stream ended without a finish reason and without [DONE]")
+	case finish == "":
+		x.fail(call.FaultFinish, "the stream ended without a finish reason")
+	case finish == "error" || finish == "abort":
+		x.fail(call.FaultEvent, "the server ended the request with finish_reason "+finish)
+	case x.rec.FirstToken == call.Unset && (x.usage == nil || x.usage.completion == 0):
+		x.fail(call.FaultEmpty, "the stream carried no token")
+	}
+}
+
+// whole reads an answer that came as one JSON object although a stream was asked for.
+func (x *exchange) whole() {
+	x.rec.LastEvent = x.at
+	x.message(x.body)
+	if x.fault == call.NoFault && x.rec.FirstToken == call.Unset {
+		x.fail(call.FaultEmpty, "the answer carried no token")
+	}
+}
+
+// count fills the token counts the server gave.
+func (x *exchange) count() {
+	r := &x.rec
+	r.In = r.Asked
+	if x.usage == nil {
+		return
+	}
+	if x.usage.completion > 0 {
+		r.Out = call.Count{N: x.usage.completion, From: call.FromServer}
+	}
+	if x.usage.prompt > 0 {
+		r.In = call.Count{N: x.usage.prompt, From: call.FromServer}
+	}
+	if x.usage.hasCached {
+		r.Cached = call.Count{N: x.usage.cached, From: call.FromServer}
+	}
+	if x.usage.reasoning > 0 {
+		r.Reason = call.Count{N: x.usage.reasoning, From: call.FromServer}
+	}
+}
+
+func oneLine(b []byte) string {
+	return strings.Join(strings.Fields(strings.ToValidUTF8(string(b), "\ufffd")), " ")
+}
+
+func bounded(s string) string {
+	if len(s) > maxErrBody+200 {
+		s = strings.ToValidUTF8(s[:maxErrBody+200], "") + " ..."
+	}
+	return s
+}

@@ -1,0 +1,158 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"spate/internal/call"
+)
+
+// link is one connection. It carries one exchange at a time.
+type link interface {
+	// exchange writes the request and feeds x with what comes back until the response is complete,
+	// the connection is lost or ctx ends. It reports whether the connection can be used again.
+	exchange(ctx context.Context, x *exchange, out net.Buffers) (again bool)
+	// alive reports whether a connection that has been idle for so long is still open.
+	alive(idle time.Duration) bool
+	close()
+}
+
+// opened is a link with how long it took to open.
+type opened struct {
+	link      link
+	dial      time.Duration
+	handshake time.Duration
+	used      bool          // it has carried a request
+	idleSince time.Duration // on the run's clock
+}
+
+// dialError says in which step opening a connection went wrong.
+type dialError struct {
+	fault call.Fault
+	err   error
+}
+
+func (e *dialError) Error() string { return e.err.Error() }
+func (e *dialError) Unwrap() error { return e.err }
+
+// dialer opens links to one target.
+type dialer struct {
+	network, addr string
+	tls           *tls.Config // nil for plain TCP
+	clock         call.Clock
+	reactors      *reactors // nil where the platform has none
+}
+
+func (d *dialer) open(ctx context.Context) (*opened, error) {
+	start := d.clock.Now()
+	nd := net.Dialer{Timeout: 30 * time.Second}
+	conn, err := nd.DialContext(ctx, d.network, d.addr)
+	if err != nil {
+		return nil, &dialError{call.FaultConnect, err}
+	}
+	o := &opened{dial: d.clock.Now() - start}
+	if d.tls == nil {
+		o.link, err = d.plain(conn)
+		return o, err
+	}
+	tc := tls.Client(conn, d.tls)
+	if err := tc.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, &dialError{call.FaultTLS, fmt.Errorf("TLS handshake with %s: %w", d.addr, err)}
+	}
+	o.handshake = d.clock.Now() - start - o.dial
+	o.link = &netLink{conn: tc, clock: d.clock}
+	return o, nil
+}
+
+// plain picks the reader of an unencrypted connection: the reactor where there is one, because one
+// read per event without a goroutine switch is what keeps stamps true at many streams.
+func (d *dialer) plain(conn net.Conn) (link, error) {
+	if d.reactors == nil {
+		return &netLink{conn: conn, clock: d.clock}, nil
+	}
+	l, err := d.reactors.adopt(conn)
+	if err != nil {
+		return nil, &dialError{call.FaultLocal, err}
+	}
+	return l, nil
+}
+
+// readSize is the size of one read. A decode step brings a few hundred bytes; a flood fills it.
+const readSize = 16 << 10
+
+// netLink reads with a goroutine: TLS connections and platforms without a reactor.
+type netLink struct {
+	conn  net.Conn
+	clock call.Clock
+	dead  bool
+}
+
+var longAgo = time.Unix(1, 0)
+
+func (l *netLink) exchange(ctx context.Context, x *exchange, out net.Buffers) bool {
+	stop := context.AfterFunc(ctx, func() { _ = l.conn.SetDeadline(longAgo) })
+	defer stop()
+	x.rec.Sent = l.clock.Now()
+	if _, err := out.WriteTo(l.conn); err != nil {
+		l.lost(ctx, x, err)
+		return false
+	}
+	buf := make([]byte, readSize)
+	for {
+		n, err := l.conn.Read(buf)
+		at := l.clock.Now()
+		if n > 0 && x.feed(buf[:n], at) {
+			return x.h1.head.keep && stop()
+		}
+		if err != nil {
+			l.lost(ctx, x, err)
+			return false
+		}
+	}
+}
+
+func (l *netLink) lost(ctx context.Context, x *exchange, err error) {
+	if ctx.Err() != nil {
+		x.fail(canceledFault(ctx), context.Cause(ctx).Error())
+		return
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	x.lost(err)
+}
+
+// canceledFault tells our own timeout from a cancellation.
+func canceledFault(ctx context.Context) call.Fault {
+	if errors.Is(context.Cause(ctx), errTimeout) {
+		return call.FaultTimeout
+	}
+	return call.FaultStopped
+}
+
+// alive looks for a close by the peer without waiting: on an idle connection any readable byte or
+// end of stream means that it cannot be used. The look costs up to a timer tick, so a connection
+// that was busy a moment ago is taken on trust.
+func (l *netLink) alive(idle time.Duration) bool {
+	if l.dead || idle < 500*time.Millisecond {
+		return !l.dead
+	}
+	_ = l.conn.SetReadDeadline(time.Now().Add(50 * time.Microsecond))
+	var one [1]byte
+	n, err := l.conn.Read(one[:])
+	var netErr net.Error
+	if n == 0 && errors.As(err, &netErr) && netErr.Timeout() {
+		_ = l.conn.SetReadDeadline(time.Time{})
+		return true
+	}
+	l.dead = true
+	return false
+}
+
+func (l *netLink) close() { _ = l.conn.Close() }

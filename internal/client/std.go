@@ -1,0 +1,121 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"spate/internal/call"
+)
+
+// newStd builds the net/http client: for HTTP/2, for proxies, and as a second opinion on spate's own.
+func newStd(cfg *Config) (*http.Client, error) {
+	tr := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		TLSClientConfig:     cfg.TLS.Clone(),
+		MaxIdleConnsPerHost: max(cfg.MaxConns, 1024),
+		IdleConnTimeout:     idleLimit,
+		DisableCompression:  true,
+		ReadBufferSize:      readSize,
+	}
+	if cfg.Unix != "" {
+		tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", cfg.Unix)
+		}
+	}
+	p := new(http.Protocols)
+	p.SetHTTP1(!cfg.HTTP2)
+	p.SetHTTP2(cfg.HTTP2)
+	p.SetUnencryptedHTTP2(cfg.HTTP2)
+	tr.Protocols = p
+	return &http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse // a redirect would be measured as part of the answer
+	}}, nil
+}
+
+// doStd makes one attempt through net/http.
+func (c *Client) doStd(ctx context.Context, t *target, x *exchange, r *call.Request) {
+	clock := c.cfg.Clock
+	var dialStart, tlsStart atomic.Int64
+	trace := &httptrace.ClientTrace{
+		ConnectStart: func(string, string) { dialStart.Store(int64(clock.Now())) },
+		ConnectDone: func(string, string, error) {
+			x.rec.Dial = clock.Now() - time.Duration(dialStart.Load())
+			x.rec.InBand = true
+		},
+		TLSHandshakeStart: func() { tlsStart.Store(int64(clock.Now())) },
+		GotConn: func(g httptrace.GotConnInfo) {
+			x.rec.Reused = g.Reused
+			if s := tlsStart.Load(); s > 0 {
+				x.rec.Handshake = clock.Now() - time.Duration(s)
+			}
+		},
+		GotFirstResponseByte: func() { x.rec.FirstByte = clock.Now() },
+	}
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), http.MethodPost, t.url.String(), bytes.NewReader(r.Body))
+	if err != nil {
+		x.fail(call.FaultLocal, err.Error())
+		return
+	}
+	for n, vs := range c.cfg.Header {
+		req.Header[http.CanonicalHeaderKey(n)] = vs
+	}
+	if req.Header.Get("Content-Type") == "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("x-request-id", r.Name)
+	x.rec.Sent = clock.Now()
+	resp, err := c.std.Do(req)
+	if err != nil {
+		c.lostStd(ctx, x, err)
+		return
+	}
+	defer func() { _ = resp.Body.Close() }()
+	c.readStd(ctx, x, resp)
+}
+
+func (c *Client) readStd(ctx context.Context, x *exchange, resp *http.Response) {
+	x.rec.Headers = c.cfg.Clock.Now()
+	x.rec.RetryWait = retryAfter(resp.Header.Get("Retry-After"))
+	x.begin(resp.StatusCode, strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"))
+	buf := make([]byte, readSize)
+	for {
+		n, err := resp.Body.Read(buf)
+		x.at = c.cfg.Clock.Now()
+		x.rec.BytesIn += int64(n)
+		if n > 0 {
+			x.onBody(buf[:n])
+		}
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			c.lostStd(ctx, x, err)
+			return
+		}
+	}
+}
+
+func (c *Client) lostStd(ctx context.Context, x *exchange, err error) {
+	if ctx.Err() != nil {
+		x.fail(canceledFault(ctx), context.Cause(ctx).Error())
+		return
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		x.fail(call.FaultConnect, err.Error())
+		return
+	}
+	if strings.Contains(err.Error(), "tls:") || strings.Contains(err.Error(), "x509:") {
+		x.fail(call.FaultTLS, err.Error())
+		return
+	}
+	x.lost(err)
+}
