@@ -1,0 +1,211 @@
+package interop
+
+import (
+	"flag"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func ptr[T any](v T) *T { return &v }
+
+// run is a small run with every part of the result present that the case asks for.
+func run() VLLM {
+	return VLLM{
+		Date: time.Date(2026, 8, 22, 3, 4, 5, 0, time.UTC), Backend: "openai-chat", ModelID: "meta-llama/Llama-3.1-8B",
+		TokenizerID: "meta-llama/Llama-3.1-8B", NumPrompts: 4, RequestRate: math.Inf(1), Burstiness: 1,
+		Duration: 2, Completed: 3, Failed: 1, TotalInput: 30, TotalOutput: 12,
+		RequestThroughput: 1.5, OutputThroughput: 6, TotalTokenThroughput: 21,
+		PeakTokensPerS: 9, PeakConcurrent: 3,
+		Metrics: []VLLMMetric{
+			{"ttft", 100.5, 100, 2.25, []VLLMPercentile{{50, 100}, {99, 104.9}, {99.9, 105}}},
+			{"tpot", 10, 10, 0, []VLLMPercentile{{50, 10}, {99, 10}, {99.9, 10}}},
+			{"itl", 10.25, 10, 1e-05, []VLLMPercentile{{50, 10}, {99, 10.5}, {99.9, 10.75}}},
+		},
+	}
+}
+
+func full() VLLM {
+	v := run()
+	v.Label, v.TokenizerID = "é-label", ""
+	v.Metadata = []string{"gpu= H100 ", "note=a=b", "duration=overwritten"}
+	v.MaxConcurrency, v.RequestRate, v.Burstiness = ptr(8), 10, math.Inf(1)
+	v.Ramp = &VLLMRamp{"linear", 1, 10}
+	v.RequestGoodput = ptr(0.5)
+	v.Detail = &VLLMDetail{
+		InputLens: []int{10, 10, 10, 10}, OutputLens: []int{4, 4, 4, 0}, TTFTs: []float64{0.1, 0.1, 0.1, 0},
+		ITLs: [][]float64{{0.01, 0.01}, {0.01}, nil, nil}, StartTimes: []float64{0, 0.5, 1, 1.5},
+		Texts: []string{"a", "漢", "😀", ""}, Errors: []string{"", "", "", "Bad Gateway"},
+	}
+	v.Probe = &VLLMProbe{5, 1, 12.5, 20, 21}
+	v.Changes = []VLLMRateChange{{1, time.Date(2026, 8, 22, 3, 4, 5, 0, time.UTC)}, {2, time.Date(2026, 8, 22, 3, 4, 6, 123456789, time.UTC)}}
+	v.Spec = &VLLMSpec{66.5, 2.33, 100, 300, 199, []float64{0.9, 0.7, 0.39}}
+	return v
+}
+
+func TestEncodeGolden(t *testing.T) {
+	plain, all := run(), full()
+	cases := []struct {
+		name   string
+		encode func() ([]byte, error)
+	}{
+		{"plain.json", plain.Encode},
+		{"full.json", all.Encode},
+		{"full.pytorch.json", func() ([]byte, error) {
+			all.Metadata = append(all.Metadata, "tensor_parallel_size=4")
+			args := Object{{"model", "m"}, {"request_rate", math.Inf(1)}, {"result_filename", nil}, {"goodput", []any{"ttft:200"}}}
+			return all.EncodePyTorch(args, "m")
+		}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := c.encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, c.name, got)
+		})
+	}
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), string(got)); d != "" {
+		t.Errorf("%s (-want +got):\n%s", name, d)
+	}
+}
+
+// headOrder is the order of keys at vLLM HEAD for a run that has all of them.
+var headOrder = strings.Fields(`date endpoint_type backend label model_id tokenizer_id num_prompts gpu note
+	request_rate burstiness max_concurrency ramp_up_strategy ramp_up_start_rps ramp_up_end_rps
+	completed failed total_input_tokens total_output_tokens request_throughput request_goodput
+	output_throughput total_token_throughput input_lens output_lens ttfts itls start_times generated_texts errors
+	max_output_tokens_per_s max_concurrent_requests rtfx probe_completed probe_failed probe_median_e2el_ms
+	probe_p99_e2el_ms probe_max_e2el_ms rps_change_events spec_decode_acceptance_rate
+	spec_decode_acceptance_length spec_decode_num_drafts spec_decode_draft_tokens spec_decode_accepted_tokens
+	spec_decode_per_position_acceptance_rates
+	mean_ttft_ms median_ttft_ms std_ttft_ms p50_ttft_ms p99_ttft_ms p99.9_ttft_ms
+	mean_tpot_ms median_tpot_ms std_tpot_ms p50_tpot_ms p99_tpot_ms p99.9_tpot_ms
+	mean_itl_ms median_itl_ms std_itl_ms p50_itl_ms p99_itl_ms p99.9_itl_ms`)
+
+func TestKeyOrder(t *testing.T) {
+	v := full()
+	o, err := v.Object()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for _, f := range o {
+		if f.Key == "duration" { // metadata of the same name holds the place, the result the value
+			if f.Value != 2.0 {
+				t.Errorf("duration = %v: metadata won over the result", f.Value)
+			}
+			continue
+		}
+		keys = append(keys, f.Key)
+	}
+	if d := cmp.Diff(headOrder, keys); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestArraysOnlyWhenDetailed(t *testing.T) {
+	v := run()
+	v.Metadata = []string{"errors=none"}
+	o, err := v.Object()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range detailKeys {
+		if _, ok := o.Get(key); ok {
+			t.Errorf("%s without detail", key)
+		}
+	}
+}
+
+func TestMetadataWithoutEquals(t *testing.T) {
+	v := run()
+	v.Metadata = []string{"gpu"}
+	if _, err := v.Encode(); err == nil || !strings.Contains(err.Error(), "KEY=VALUE") {
+		t.Errorf("err = %v, want a hint", err)
+	}
+}
+
+func TestFileName(t *testing.T) {
+	cases := []struct {
+		name, dir, given, want string
+		change                 func(*VLLM)
+	}{
+		{"all at once", "", "", "openai-chat-infqps-Llama-3.1-8B-20260822-030405.json", nil},
+		{"rate and cap", "", "", "openai-chat-10.0qps-concurrency8-Llama-3.1-8B-20260822-030405.json", func(v *VLLM) {
+			v.RequestRate, v.MaxConcurrency = 10, ptr(8)
+		}},
+		{"ramp up", "", "", "x-ramp-up-linear-1qps-10qps-concurrency8-Llama-3.1-8B-20260822-030405.json", func(v *VLLM) {
+			v.Ramp, v.MaxConcurrency, v.Label = &VLLMRamp{"linear", 1, 10}, ptr(8), "x"
+		}},
+		{"model without a slash", "", "", "openai-chat-0.5qps-m-20260822-030405.json", func(v *VLLM) {
+			v.RequestRate, v.ModelID = 0.5, "m"
+		}},
+		{"in a folder", "out", "", "out/openai-chat-infqps-Llama-3.1-8B-20260822-030405.json", nil},
+		{"given name", "out", "r.json", "out/r.json", nil},
+		{"given absolute name", "out", "/tmp/r.json", "/tmp/r.json", nil},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			v := run()
+			if c.change != nil {
+				c.change(&v)
+			}
+			if got := v.FileName(c.dir, c.given); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestPyTorch(t *testing.T) {
+	if got := PyTorchFileName("d.x/r.json"); got != "d.x/r.pytorch.json" {
+		t.Errorf("file name %s", got)
+	}
+	v := run()
+	v.Metrics = v.Metrics[:1]
+	for _, c := range []struct {
+		name string
+		args Object
+		meta string
+		want bool
+	}{
+		{"plain", Object{{"result_filename", "r.json"}}, "a=b", true},
+		{"eager in the name", Object{{"result_filename", "r-eager.json"}}, "a=b", false},
+		{"mode 0", nil, "compilation_config.mode=0", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v.Metadata = []string{c.meta}
+			out, err := v.EncodePyTorch(c.args, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := `"use_compile": ` + map[bool]string{true: "true", false: "false"}[c.want]
+			if n := strings.Count(string(out), want); n != 4 { // median, mean, std, p99 of one metric
+				t.Errorf("%d records with %s in %s", n, want, out)
+			}
+		})
+	}
+}
