@@ -8,7 +8,14 @@ package call
 
 import (
 	"encoding/json"
+	"errors"
 	"time"
+)
+
+// Causes of a canceled request, for context.Cause.
+var (
+	ErrCutoff      = errors.New("still running when the grace period ended")
+	ErrInterrupted = errors.New("interrupted")
 )
 
 // Unset marks a stamp that was never taken.
@@ -182,6 +189,16 @@ type Record struct {
 	Fault     Fault
 	Err       string        // one line for people, secrets removed, bounded
 	RetryWait time.Duration // Retry-After of a shed request
+}
+
+// NewRecord is the record of an attempt that has not begun: every stamp is Unset.
+func NewRecord(r *Request) Record {
+	return Record{
+		ID: r.ID, Name: r.Name, Attempt: r.Attempt, Phase: r.Phase, Session: r.Session, Turn: r.Turn,
+		Model: r.Model, Labels: r.Labels, Asked: r.In, AskedOut: r.MaxOut,
+		Due: Unset, Dispatched: Unset, Started: Unset, Sent: Unset, FirstByte: Unset, Headers: Unset,
+		FirstToken: Unset, FirstText: Unset, LastToken: Unset, LastEvent: Unset, End: Unset,
+	}
 }
 
 // Tally counts the fates of requests.

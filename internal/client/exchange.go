@@ -49,7 +49,7 @@ type exchange struct {
 
 func newExchange(b Backend, parsers *fastjson.ParserPool, r *call.Request) *exchange {
 	x := &exchange{backend: b, parsers: parsers}
-	x.rec = newRecord(r)
+	x.rec = call.NewRecord(r)
 	if n := min(r.MaxOut, 4096); n > 0 {
 		x.chunks = make([]call.Chunk, 0, n+2)
 	}
@@ -57,20 +57,6 @@ func newExchange(b Backend, parsers *fastjson.ParserPool, r *call.Request) *exch
 	x.h1.onBody = x.onBody
 	x.sse.emit = x.onEvent
 	return x
-}
-
-func newRecord(r *call.Request) call.Record {
-	rec := call.Record{
-		ID: r.ID, Name: r.Name, Attempt: r.Attempt, Phase: r.Phase, Session: r.Session, Turn: r.Turn,
-		Model: r.Model, Labels: r.Labels, Asked: r.In, AskedOut: r.MaxOut,
-	}
-	for _, t := range []*time.Duration{
-		&rec.Due, &rec.Dispatched, &rec.Started, &rec.Sent, &rec.FirstByte, &rec.Headers,
-		&rec.FirstToken, &rec.FirstText, &rec.LastToken, &rec.LastEvent, &rec.End,
-	} {
-		*t = call.Unset
-	}
-	return rec
 }
 
 // feed takes the bytes of one read and its stamp; it reports whether the response is complete.

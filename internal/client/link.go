@@ -128,10 +128,13 @@ func (l *netLink) lost(ctx context.Context, x *exchange, err error) {
 	x.lost(err)
 }
 
-// canceledFault tells our own timeout from a cancellation.
+// canceledFault tells why an exchange was given up: our own timeout, the end of the run, or the user.
 func canceledFault(ctx context.Context) call.Fault {
-	if errors.Is(context.Cause(ctx), errTimeout) {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errTimeout):
 		return call.FaultTimeout
+	case errors.Is(cause, call.ErrCutoff):
+		return call.FaultCutoff
 	}
 	return call.FaultStopped
 }
