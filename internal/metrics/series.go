@@ -1,0 +1,78 @@
+package metrics
+
+import (
+	"time"
+
+	"spate/internal/call"
+)
+
+// maxSteps bounds the length of the time series whatever the length of the run.
+const maxSteps = 600
+
+// stepSizes are the steps a series may have, in seconds.
+var stepSizes = []time.Duration{1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600}
+
+// series cuts the run into steps. Events outside of it count in the first or last one.
+func (z *summarizer) series() {
+	dur := z.run.End - z.run.Start
+	step := stepFor(dur)
+	n := max(1, int((dur+step-1)/step))
+	s := Series{
+		StepS: seconds(step),
+		Sent:  make([]int, n), Finished: make([]int, n), Failed: make([]int, n),
+		InFlight: make([]float64, n), Output: make([]int, n),
+	}
+	at := func(t time.Duration) int { return min(n-1, max(0, int((t-z.run.Start)/step))) }
+	for _, r := range z.recs {
+		if r.Sent >= 0 {
+			s.Sent[at(r.Sent)]++
+		}
+		switch {
+		case r.Outcome == call.OK:
+			s.Finished[at(r.End)]++
+		case r.Outcome == call.Failed:
+			s.Failed[at(r.End)]++
+		}
+	}
+	z.walkTokens(func(c call.Chunk, k int) { s.Output[at(c.At)] += k })
+	z.meanInFlight(s.InFlight, step)
+	z.s.Series = s
+}
+
+// stepFor is the smallest step that keeps the series within maxSteps.
+func stepFor(dur time.Duration) time.Duration {
+	for _, s := range stepSizes {
+		if s *= time.Second; dur <= maxSteps*s {
+			return s
+		}
+	}
+	return (dur + maxSteps - 1) / maxSteps
+}
+
+// meanInFlight integrates the requests in flight over each step. The time up to t is the sum of
+// whole steps before it and a part of its own, so each request touches two steps and a running sum
+// does the rest.
+func (z *summarizer) meanInFlight(dst []float64, step time.Duration) {
+	open := make([]float64, len(dst)+1) // requests open over the whole step, as differences
+	end := z.run.Start + time.Duration(len(dst))*step
+	for _, r := range z.recs {
+		from, to, ok := inFlight(r)
+		from, to = max(from, z.run.Start)-z.run.Start, min(to, end)-z.run.Start
+		if !ok || to <= from {
+			continue
+		}
+		a, b := int(from/step), int(to/step)
+		open[a]++
+		dst[a] -= seconds(from - time.Duration(a)*step)
+		open[b]--
+		if b < len(dst) {
+			dst[b] += seconds(to - time.Duration(b)*step)
+		}
+	}
+	now := 0.0
+	for k := range dst {
+		now += open[k]
+		length := min(step, max(1, z.run.End-z.run.Start-time.Duration(k)*step))
+		dst[k] = max(0, (dst[k]+now*seconds(step))/seconds(length))
+	}
+}
