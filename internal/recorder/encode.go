@@ -65,8 +65,8 @@ func appendStamps(dst []byte, r *call.Record) []byte {
 	dst = appendStamp(dst, "last_token_ns", r.LastToken)
 	dst = appendStamp(dst, "last_event_ns", r.LastEvent)
 	dst = appendStamp(dst, "end_ns", r.End)
-	dst = appendStamp(dst, "dial_ns", r.Dial)
-	dst = appendStamp(dst, "handshake_ns", r.Handshake)
+	dst = appendInt(dst, "dial_ns", int64(r.Dial))
+	dst = appendInt(dst, "handshake_ns", int64(r.Handshake))
 	dst = appendBool(dst, "in_band", r.InBand)
 	return appendBool(dst, "reused", r.Reused)
 }

@@ -80,7 +80,7 @@ func TestEncodeLine(t *testing.T) {
 	unset := call.Record{
 		Due: call.Unset, Dispatched: call.Unset, Started: call.Unset, Sent: call.Unset, FirstByte: call.Unset,
 		Headers: call.Unset, FirstToken: call.Unset, FirstText: call.Unset, LastToken: call.Unset,
-		LastEvent: call.Unset, End: call.Unset, Dial: call.Unset, Handshake: call.Unset,
+		LastEvent: call.Unset, End: call.Unset,
 	}
 	with := func(f func(*call.Record)) call.Record {
 		r := unset
@@ -167,7 +167,7 @@ func sample(id, n int) call.Record {
 	r := call.Record{
 		ID: id, Name: "bench-0", Phase: call.Measure, Due: at, Dispatched: at + 10, Started: at + 20, Sent: at + 30,
 		FirstByte: at + 50e6, Headers: at + 50e6, FirstToken: at + 50e6, FirstText: at + 50e6,
-		Dial: 200e3, Handshake: call.Unset, Reused: true,
+		Dial: 200e3, Reused: true,
 		Asked: call.Count{N: 128, From: call.FromTokenizer}, AskedOut: n,
 		In: call.Count{N: 128, From: call.FromServer}, Out: call.Count{N: n, From: call.FromServer},
 		BytesIn: int64(n) * 200, Finish: "length", Text: "hello", Status: 200, Outcome: call.OK,

@@ -176,10 +176,11 @@ type wire struct {
 	LastToken  *stamp `json:"last_token_ns"`
 	LastEvent  *stamp `json:"last_event_ns"`
 	End        *stamp `json:"end_ns"`
-	Dial       *stamp `json:"dial_ns"`
-	Handshake  *stamp `json:"handshake_ns"`
-	InBand     bool   `json:"in_band"`
-	Reused     bool   `json:"reused"`
+
+	Dial      time.Duration `json:"dial_ns"`
+	Handshake time.Duration `json:"handshake_ns"`
+	InBand    bool          `json:"in_band"`
+	Reused    bool          `json:"reused"`
 
 	ChunkAt     []int64 `json:"chunk_ns"`
 	ChunkTokens []int32 `json:"chunk_tokens"`
@@ -269,7 +270,7 @@ func (w *wire) record(chunks []call.Chunk) call.Record {
 		Due: at(w.Due), Dispatched: at(w.Dispatched), Started: at(w.Started), Sent: at(w.Sent),
 		FirstByte: at(w.FirstByte), Headers: at(w.Headers), FirstToken: at(w.FirstToken),
 		FirstText: at(w.FirstText), LastToken: at(w.LastToken), LastEvent: at(w.LastEvent), End: at(w.End),
-		Dial: at(w.Dial), Handshake: at(w.Handshake), InBand: w.InBand, Reused: w.Reused,
+		Dial: w.Dial, Handshake: w.Handshake, InBand: w.InBand, Reused: w.Reused,
 		Chunks: chunks,
 		Asked:  w.Asked, AskedOut: w.AskedOut, In: w.In, Out: w.Out, Cached: w.Cached,
 		Reason: w.Reason, ToolOut: w.ToolOut, BytesIn: w.BytesIn, Finish: w.Finish,
