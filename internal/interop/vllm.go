@@ -9,9 +9,12 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"spate/internal/metrics"
 )
 
 // VLLM is what vLLM's result file tells of a run. A nil pointer is Python's None or an absent part.
@@ -41,7 +44,7 @@ type VLLM struct {
 	PeakConcurrent       int     // likewise
 	RTFx                 float64
 
-	Detail  *VLLMDetail // nil without --save-detailed
+	Detail  *metrics.Detail // nil without --save-detailed
 	Probe   *VLLMProbe
 	Changes []VLLMRateChange
 	Spec    *VLLMSpec
@@ -58,18 +61,6 @@ type VLLMRamp struct {
 type VLLMRateChange struct {
 	RPS int
 	At  time.Time
-}
-
-// VLLMDetail has one entry per request in the order of dispatch. A failed request has output length
-// 0, TTFT 0, no ITLs and no text.
-type VLLMDetail struct {
-	InputLens  []int
-	OutputLens []int
-	TTFTs      []float64   // seconds
-	ITLs       [][]float64 // seconds
-	StartTimes []float64   // seconds on the run's clock
-	Texts      []string
-	Errors     []string
 }
 
 // VLLMProbe is the outcome of --probe-request-rate, in milliseconds.
@@ -101,6 +92,34 @@ type VLLMMetric struct {
 type VLLMPercentile struct {
 	P     float64 // 0 to 100
 	Value float64
+}
+
+// Fill takes the figures vLLM knows from a summary. selected are the names of --percentile-metrics,
+// percentiles those of --metric-percentiles.
+func (v *VLLM) Fill(s *metrics.Summary, selected []string, percentiles []float64) {
+	v.Duration = s.DurationS
+	v.Completed, v.Failed = s.Completed, s.Failed
+	v.TotalInput, v.TotalOutput = s.TotalInput, s.TotalOutput
+	v.RequestThroughput, v.RequestGoodput = s.RequestThroughput, s.RequestGoodput
+	v.OutputThroughput, v.TotalTokenThroughput = s.OutputThroughput, s.TotalTokenThroughput
+	v.PeakTokensPerS, v.PeakConcurrent, v.RTFx = s.MaxOutputPerS, s.MaxConcurrent, s.RTFx
+	if p := s.Probe; p.Completed > 0 {
+		v.Probe = &VLLMProbe{p.Completed, p.Failed, p.Median, p.P99, p.Max}
+	}
+	v.Metrics = nil
+	for _, m := range []struct {
+		name string
+		dist *metrics.Dist
+	}{{"ttft", &s.TTFT}, {"tpot", &s.TPOT}, {"itl", &s.ITL}, {"e2el", &s.E2EL}} {
+		if !slices.Contains(selected, m.name) {
+			continue
+		}
+		out := VLLMMetric{Name: m.name, Mean: m.dist.Mean, Median: m.dist.Median, Std: m.dist.Std}
+		for _, p := range percentiles {
+			out.Percentiles = append(out.Percentiles, VLLMPercentile{p, m.dist.P(p)})
+		}
+		v.Metrics = append(v.Metrics, out)
+	}
 }
 
 // detailKeys are the per-request arrays, which --save-detailed keeps.

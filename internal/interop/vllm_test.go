@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"spate/internal/metrics"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -39,7 +41,7 @@ func full() VLLM {
 	v.MaxConcurrency, v.RequestRate, v.Burstiness = ptr(8), 10, math.Inf(1)
 	v.Ramp = &VLLMRamp{"linear", 1, 10}
 	v.RequestGoodput = ptr(0.5)
-	v.Detail = &VLLMDetail{
+	v.Detail = &metrics.Detail{
 		InputLens: []int{10, 10, 10, 10}, OutputLens: []int{4, 4, 4, 0}, TTFTs: []float64{0.1, 0.1, 0.1, 0},
 		ITLs: [][]float64{{0.01, 0.01}, {0.01}, nil, nil}, StartTimes: []float64{0, 0.5, 1, 1.5},
 		Texts: []string{"a", "漢", "😀", ""}, Errors: []string{"", "", "", "Bad Gateway"},
@@ -207,5 +209,29 @@ func TestPyTorch(t *testing.T) {
 				t.Errorf("%d records with %s in %s", n, want, out)
 			}
 		})
+	}
+}
+
+func TestFill(t *testing.T) {
+	s := metrics.Summary{
+		DurationS: 2, Completed: 3, Failed: 1, TotalInput: 30, TotalOutput: 12, RequestThroughput: 1.5,
+		OutputThroughput: 6, TotalTokenThroughput: 21, MaxOutputPerS: 9, MaxConcurrent: 3,
+		RequestGoodput: ptr(0.5), Probe: metrics.Probe{Completed: 5, Failed: 1, Median: 12.5, P99: 20, Max: 21},
+		TTFT: metrics.Dist{Mean: 100.5, Median: 100, Std: 2.25, Percentiles: metrics.Percentiles{
+			{P: 99.9, Value: 105}, {P: 50, Value: 100}, {P: 99, Value: 104.9},
+		}},
+		E2EL: metrics.Dist{Mean: 200, Median: 201, Std: 3, Percentiles: metrics.Percentiles{{P: 99, Value: 220}}},
+	}
+	want := run()
+	want.RequestGoodput, want.Probe = ptr(0.5), &VLLMProbe{5, 1, 12.5, 20, 21}
+	want.Metrics = []VLLMMetric{
+		want.Metrics[0],
+		{"e2el", 200, 201, 3, []VLLMPercentile{{50, 0}, {99, 220}, {99.9, 0}}},
+	}
+	got := run()
+	got.Duration, got.Completed, got.Metrics = 0, 0, nil
+	got.Fill(&s, []string{"e2el", "ttft"}, []float64{50, 99, 99.9})
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
 	}
 }
