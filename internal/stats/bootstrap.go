@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -65,7 +66,11 @@ func Bootstrap(g Groups, percentiles []float64, confidence float64, r *rand.Rand
 	if n < bootGroups {
 		return Bootstrapped{Groups: n, Dependence: Dependence{1, float64(n)}}
 	}
-	b := booter{g: g, r: r, percentiles: percentiles}
+	b := booter{g: g, r: r, percentiles: percentiles, falling: make([]int, len(percentiles))}
+	for i := range b.falling {
+		b.falling[i] = i
+	}
+	slices.SortFunc(b.falling, func(i, j int) int { return cmp.Compare(percentiles[j], percentiles[i]) })
 	out := Bootstrapped{OK: true, Groups: n, Dependence: Depend(b.groupMeans())}
 	draws := b.replicates(out.Block)
 	est := b.estimates()
@@ -91,7 +96,8 @@ type booter struct {
 	g           Groups
 	r           *rand.Rand
 	percentiles []float64
-	groups      int // groups per replicate
+	falling     []int // indices of percentiles, highest first
+	groups      int   // groups per replicate
 }
 
 func (b *booter) groupMeans() []float64 {
@@ -146,13 +152,68 @@ func (b *booter) replicates(block int) [][]float64 {
 	return draws
 }
 
-// pick reads the percentiles of one replicate off buf, which it sorts.
+// pick reads the percentiles of one replicate off buf, which it reorders. From the highest rank
+// down, each selection only looks left of the one before.
 func (b *booter) pick(buf []float64, draws [][]float64, round int) {
-	slices.Sort(buf)
-	for i, p := range b.percentiles {
-		draws[1+i][round] = SortedPercentile(buf, p)
+	end := len(buf)
+	for _, i := range b.falling {
+		lo, t := rankOf(len(buf), b.percentiles[i])
+		if lo < end-1 || end == len(buf) {
+			selectRank(buf[:end], lo)
+			if lo+1 < end {
+				bringLeast(buf[lo+1 : end])
+			}
+		}
+		v := buf[lo]
+		if t > 0 {
+			v = lerp(v, buf[lo+1], t)
+		}
+		draws[1+i][round] = v
+		end = lo + 1
 	}
 }
+
+// bringLeast moves the smallest value to the front.
+func bringLeast(xs []float64) {
+	for i, x := range xs {
+		if x < xs[0] {
+			xs[0], xs[i] = x, xs[0]
+		}
+	}
+}
+
+// selectRank puts the value of rank k into its place, nothing larger left and nothing smaller right
+// of it.
+func selectRank(xs []float64, k int) {
+	for lo, hi := 0, len(xs)-1; lo < hi; {
+		pivot := middle(xs[lo], xs[(lo+hi)/2], xs[hi])
+		i, j := lo, hi
+		for i <= j {
+			for xs[i] < pivot {
+				i++
+			}
+			for xs[j] > pivot {
+				j--
+			}
+			if i <= j {
+				xs[i], xs[j] = xs[j], xs[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case k <= j:
+			hi = j
+		case k >= i:
+			lo = i
+		default:
+			return
+		}
+	}
+}
+
+// middle is the median of three.
+func middle(a, b, c float64) float64 { return max(min(a, b), min(max(a, b), c)) }
 
 // BatchMeans gives the interval of a rate from counts in equal consecutive stretches of time, by
 // Student's t on the batches; false with fewer than two.

@@ -18,18 +18,18 @@ func Depend(xs []float64) Dependence {
 	}
 	quiet := max(5, int(math.Ceil(math.Sqrt(math.Log10(float64(n))))))
 	limit := min(n-1, int(math.Ceil(math.Sqrt(float64(n))))+quiet)
-	cov := autocovariance(xs, limit)
-	if !(cov[0] > 0) {
+	lags := newLags(xs)
+	if !(lags.at(0) > 0) {
 		return Dependence{1, float64(n)}
 	}
-	m := lastSignal(cov, quiet, 2*math.Sqrt(math.Log10(float64(n))/float64(n)))
+	m := lastSignal(lags, limit, quiet, 2*math.Sqrt(math.Log10(float64(n))/float64(n)))
 	if m == 0 {
 		return Dependence{1, float64(n)}
 	}
 	window := min(2*m, limit)
-	long, slope := cov[0], 0.0
+	long, slope := lags.at(0), 0.0
 	for k := 1; k <= window; k++ {
-		w := 2 * flatTop(float64(k)/float64(window)) * cov[k]
+		w := 2 * flatTop(float64(k)/float64(window)) * lags.at(k)
 		long += w
 		slope += w * float64(k)
 	}
@@ -41,15 +41,15 @@ func Depend(xs []float64) Dependence {
 	most := math.Ceil(math.Min(3*math.Sqrt(float64(n)), float64(n)/3))
 	return Dependence{
 		Block: int(math.Max(1, math.Min(block, most))),
-		Size:  math.Max(1, math.Min(float64(n), float64(n)*cov[0]/long)),
+		Size:  math.Max(1, math.Min(float64(n), float64(n)*lags.at(0)/long)),
 	}
 }
 
 // lastSignal is the lag after which `quiet` autocorrelations in a row stay within the noise bound.
-func lastSignal(cov []float64, quiet int, bound float64) int {
+func lastSignal(lags *lags, limit, quiet int, bound float64) int {
 	still, last := 0, 0
-	for k := 1; k < len(cov); k++ {
-		if math.Abs(cov[k]/cov[0]) >= bound {
+	for k := 1; k <= limit; k++ {
+		if math.Abs(lags.at(k)/lags.at(0)) >= bound {
 			last, still = k, 0
 			continue
 		}
@@ -60,22 +60,31 @@ func lastSignal(cov []float64, quiet int, bound float64) int {
 	return last
 }
 
-// autocovariance gives lags 0..limit, each divided by n.
-func autocovariance(xs []float64, limit int) []float64 {
+// lags computes autocovariances as they are asked for: an independent series needs only a few.
+type lags struct {
+	dev []float64 // deviations from the mean
+	cov []float64
+}
+
+func newLags(xs []float64) *lags {
 	mean := Mean(xs)
 	dev := make([]float64, len(xs))
 	for i, x := range xs {
 		dev[i] = x - mean
 	}
-	cov := make([]float64, limit+1)
-	for k := range cov {
-		s := 0.0
-		for i, d := range dev[k:] {
-			s += d * dev[i]
+	return &lags{dev: dev}
+}
+
+// at is the autocovariance at lag k, divided by n.
+func (l *lags) at(k int) float64 {
+	for len(l.cov) <= k {
+		s, shifted := 0.0, l.dev[len(l.cov):]
+		for i, d := range shifted {
+			s += d * l.dev[i]
 		}
-		cov[k] = s / float64(len(xs))
+		l.cov = append(l.cov, s/float64(len(l.dev)))
 	}
-	return cov
+	return l.cov[k]
 }
 
 // flatTop is 1 up to one half and falls to 0 at one.

@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// A radix pass handles this many bits; six of them cover a float64.
+// A radix pass handles one byte: its 256 open places fit the nearest cache, which measured as fast as
+// fewer passes over wider digits.
 const (
-	digitBits = 11
-	digits    = 6
+	digitBits = 8
 	radix     = 1 << digitBits
 )
 
@@ -25,20 +25,11 @@ func Sort(xs, scratch []float64) []float64 {
 		return scratch
 	}
 	scratch = Resize(scratch, len(xs))
-	var counts [digits][radix]int
-	for _, x := range xs {
-		k := sortKey(x)
-		for d := range digits {
-			counts[d][k>>(d*digitBits)&(radix-1)]++
-		}
-	}
 	src, dst := xs, scratch
-	for d := range digits {
-		if counts[d][sortKey(src[0])>>(d*digitBits)&(radix-1)] == len(xs) {
-			continue // every value has this digit
+	for shift := 0; shift < 64; shift += digitBits {
+		if scatter(dst, src, shift) {
+			src, dst = dst, src
 		}
-		scatter(dst, src, &counts[d], d*digitBits)
-		src, dst = dst, src
 	}
 	if &src[0] != &xs[0] {
 		copy(xs, src)
@@ -46,18 +37,35 @@ func Sort(xs, scratch []float64) []float64 {
 	return scratch
 }
 
-// scatter moves src to dst ordered by the digit at shift, keeping the order of equal digits.
-func scatter(dst, src []float64, count *[radix]int, shift int) {
-	at := 0
-	for i, c := range count {
-		count[i] = at
-		at += c
+// scatter moves src to dst ordered by the digit at shift, keeping the order of equal digits. It
+// reports false when all digits are equal and nothing moved.
+func scatter(dst, src []float64, shift int) bool {
+	var count [radix]int
+	for _, x := range src {
+		count[sortKey(x)>>shift&(radix-1)]++
+	}
+	if !places(&count, len(src)) {
+		return false
 	}
 	for _, x := range src {
 		d := sortKey(x) >> shift & (radix - 1)
 		dst[count[d]] = x
 		count[d]++
 	}
+	return true
+}
+
+// places turns counts into first places; false when one digit has all n.
+func places(count *[radix]int, n int) bool {
+	at := 0
+	for i, c := range count {
+		if c == n {
+			return false
+		}
+		count[i] = at
+		at += c
+	}
+	return true
 }
 
 // sortKey maps a float64 to an integer of the same order.
@@ -99,19 +107,14 @@ func SortUints(keys, scratch []uint64, shift int) []uint64 {
 	return scratch
 }
 
-// scatterUints is one radix pass; it reports false when all digits are equal and nothing moved.
+// scatterUints is scatter for integers.
 func scatterUints(dst, src []uint64, shift int) bool {
 	var count [radix]int
 	for _, k := range src {
 		count[k>>shift&(radix-1)]++
 	}
-	if count[src[0]>>shift&(radix-1)] == len(src) {
+	if !places(&count, len(src)) {
 		return false
-	}
-	at := 0
-	for i, c := range count {
-		count[i] = at
-		at += c
 	}
 	for _, k := range src {
 		d := k >> shift & (radix - 1)
