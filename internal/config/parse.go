@@ -1,0 +1,203 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Forever is the grace period that waits for every request in flight.
+const Forever time.Duration = -1
+
+// ParseDuration reads 90, 90s, 1m30s or 1.5h; a number without a unit is in seconds, as users of
+// other tools type it.
+func ParseDuration(text string) (time.Duration, error) {
+	text = strings.TrimSpace(text)
+	if s, err := strconv.ParseFloat(text, 64); err == nil {
+		return seconds(s)
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, errors.New("want a time such as 30s, 1m30s or a number of seconds")
+	}
+	if d < 0 {
+		return 0, errors.New("a time cannot be negative")
+	}
+	return d, nil
+}
+
+func seconds(s float64) (time.Duration, error) {
+	if math.IsNaN(s) || s < 0 {
+		return 0, errors.New("a time cannot be negative")
+	}
+	if ns := s * float64(time.Second); ns < math.MaxInt64 {
+		return time.Duration(math.Round(ns)), nil
+	}
+	return 0, errors.New("the time is too long")
+}
+
+// ParseStages reads a staged plan: 30s@2,60s@8 is 2 requests/s for 30 s, then 8 for 60 s.
+func ParseStages(text string) ([]Stage, error) {
+	var stages []Stage
+	for part := range strings.SplitSeq(text, ",") {
+		length, rate, ok := strings.Cut(strings.TrimSpace(part), "@")
+		if !ok {
+			return nil, fmt.Errorf("stage %q is not TIME@RATE, such as 30s@2", part)
+		}
+		d, err := ParseDuration(length)
+		if err != nil || d == 0 {
+			return nil, fmt.Errorf("stage %q: %q is not a time above 0, such as 30s", part, length)
+		}
+		r, err := strconv.ParseFloat(rate, 64)
+		if err != nil || !(r > 0) || math.IsInf(r, 0) {
+			return nil, fmt.Errorf("stage %q: %q is not a rate above 0 in requests per second", part, rate)
+		}
+		stages = append(stages, Stage{For: d, Rate: Float(r)})
+	}
+	return stages, nil
+}
+
+// Stages writes a plan the way ParseStages reads it.
+func FormatStages(stages []Stage) string {
+	parts := make([]string, len(stages))
+	for i, s := range stages {
+		parts[i] = s.For.String() + "@" + strconv.FormatFloat(float64(s.Rate), 'g', -1, 64)
+	}
+	return strings.Join(parts, ",")
+}
+
+var limited = []string{string(TTFT), string(TPOT), string(E2EL)}
+
+// ParseLimit reads one goodput objective, such as ttft:200.
+func ParseLimit(text string) (Limit, error) {
+	name, value, ok := strings.Cut(text, ":")
+	if !ok {
+		return Limit{}, fmt.Errorf("%q is not NAME:MILLISECONDS, such as ttft:200", text)
+	}
+	if !contains(limited, name) {
+		return Limit{}, fmt.Errorf("%q is not one of ttft, tpot, e2el%s", name, DidYouMean(name, limited))
+	}
+	ms, err := strconv.ParseFloat(value, 64)
+	if err != nil || math.IsNaN(ms) || math.IsInf(ms, 0) {
+		return Limit{}, fmt.Errorf("%q: %q is not a number of milliseconds", text, value)
+	}
+	if ms < 0 {
+		return Limit{}, fmt.Errorf("%q: a bound cannot be negative", text)
+	}
+	return Limit{Metric: Metric(name), MS: ms}, nil
+}
+
+// ParseRangeRatio reads 0.2 or {"input":0.1,"output":0.3}.
+func ParseRangeRatio(text string) (RangeRatio, error) {
+	if v, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return RangeRatio{}, errors.New("the ratio must be finite")
+		}
+		return RangeRatio{v, v}, nil
+	}
+	var both struct{ Input, Output *float64 }
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&both); err != nil || dec.More() || both.Input == nil || both.Output == nil {
+		return RangeRatio{}, errors.New(`want a number such as 0.2, or {"input":0.1,"output":0.3}`)
+	}
+	return RangeRatio{*both.Input, *both.Output}, nil
+}
+
+// String writes the ratio the way ParseRangeRatio reads it.
+func (r RangeRatio) String() string {
+	if r.Input == r.Output {
+		text := strconv.FormatFloat(r.Input, 'f', -1, 64)
+		if !strings.Contains(text, ".") {
+			text += ".0"
+		}
+		return text
+	}
+	return fmt.Sprintf(`{"input":%v,"output":%v}`, r.Input, r.Output)
+}
+
+// ParseHeader reads KEY=VALUE, or curl's "Key: value".
+func ParseHeader(text string) (Header, error) {
+	at := strings.IndexAny(text, "=:")
+	if at <= 0 {
+		return Header{}, errors.New("want KEY=VALUE")
+	}
+	h := Header{Name: strings.TrimSpace(text[:at]), Value: text[at+1:]}
+	if text[at] == ':' {
+		h.Value = strings.TrimSpace(h.Value)
+	}
+	if !isToken(h.Name) {
+		return Header{}, fmt.Errorf("%q is not a header name", h.Name)
+	}
+	if strings.ContainsAny(h.Value, "\r\n\x00") {
+		return Header{}, fmt.Errorf("the value of header %q contains a line break", h.Name)
+	}
+	return h, nil
+}
+
+// isToken reports whether s may be a header name.
+func isToken(s string) bool {
+	for _, c := range []byte(s) {
+		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !alnum && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// ParseMetadata reads KEY=VALUE; the value may contain further equals signs.
+func ParseMetadata(text string) (KeyValue, error) {
+	k, v, ok := strings.Cut(text, "=")
+	if !ok {
+		return KeyValue{}, errors.New("want KEY=VALUE")
+	}
+	return KeyValue{Key: strings.TrimSpace(k), Value: strings.TrimSpace(v)}, nil
+}
+
+// ParsePercentiles reads 50,90,99.9.
+func ParsePercentiles(text string) ([]float64, error) {
+	var out []float64
+	for part := range strings.SplitSeq(text, ",") {
+		p, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
+		if err != nil || !(p >= 0 && p <= 100) {
+			return nil, fmt.Errorf("%q is not a percentile between 0 and 100", part)
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// ParseMetrics reads ttft,tpot,itl,e2el.
+func ParseMetrics(text string) ([]Metric, error) {
+	var out []Metric
+	for part := range strings.SplitSeq(text, ",") {
+		name := strings.TrimSpace(part)
+		if !contains(latencies, name) {
+			return nil, fmt.Errorf("%q is not one of %s%s", name, strings.Join(latencies, ", "), DidYouMean(name, latencies))
+		}
+		out = append(out, Metric(name))
+	}
+	return out, nil
+}
+
+// ParseThresholds reads two times in milliseconds, such as 25,50.
+func ParseThresholds(text string) ([2]float64, error) {
+	var out [2]float64
+	parts := strings.Split(text, ",")
+	if len(parts) != 2 {
+		return out, errors.New("want exactly two numbers, such as 25,50")
+	}
+	for i, part := range parts {
+		v, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
+		if err != nil || !(v >= 0) || math.IsInf(v, 0) {
+			return out, fmt.Errorf("%q is not a number of milliseconds", part)
+		}
+		out[i] = v
+	}
+	return out, nil
+}

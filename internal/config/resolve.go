@@ -1,0 +1,91 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// Endpoints used when none is given.
+const (
+	CompletionsPath = "/v1/completions"
+	ChatPath        = "/v1/chat/completions"
+)
+
+// Resolve fills what depends on several settings, and returns a line for each choice a user may not
+// expect. It changes nothing the second time.
+func (b *Bench) Resolve() []string {
+	var notes []string
+	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+
+	if !b.Has("endpoint") && b.Target.Backend.Chat() {
+		b.Target.Endpoint = ChatPath
+	}
+	for i, u := range b.Target.BaseURLs {
+		if u != "" && !strings.Contains(u, "://") {
+			u = "http://" + u
+		}
+		b.Target.BaseURLs[i] = strings.TrimRight(u, "/")
+	}
+	if len(b.Output.PercentileMetrics) == 0 {
+		b.Output.PercentileMetrics = []Metric{TTFT, TPOT, ITL}
+	}
+	if b.Output.DisableTQDM && b.Output.UI == UIAuto {
+		b.Output.UI = UINone
+	}
+	b.resolveLoad()
+	b.resolveLengths()
+	b.resolveRatio(note)
+	if b.Dataset.Name == DatasetRandom {
+		b.Body.IgnoreEOS = true // vLLM asks for exact lengths whenever prompts are synthetic
+	}
+	return notes
+}
+
+// resolveLoad drops the default number of prompts where time bounds the run instead.
+func (b *Bench) resolveLoad() {
+	timed := b.Load.Duration > 0 || len(b.Load.Stages) > 0
+	if timed && !b.Has("num-prompts") {
+		b.Load.NumPrompts = 0
+	}
+}
+
+// resolveLengths hands the general lengths to every dataset, as vLLM does.
+func (b *Bench) resolveLengths() {
+	d := &b.Dataset
+	if d.InputLen != nil {
+		d.Random.InputLen, d.Sonnet.InputLen = *d.InputLen, *d.InputLen
+	}
+	if d.OutputLen == nil {
+		return
+	}
+	n := *d.OutputLen
+	d.Random.OutputLen, d.Sonnet.OutputLen, d.Custom.OutputLen = n, n, n
+	d.SpecBench.OutputLen, d.PrefixRepetition.OutputLen = n, n
+	d.ShareGPT.OutputLen, d.HF.OutputLen = &n, &n
+}
+
+// resolveRatio decides which of the two opposite meanings of a range ratio a script has.
+func (b *Bench) resolveRatio(note func(string, ...any)) {
+	r := &b.Dataset.Random
+	if r.Meaning != RatioAuto {
+		return
+	}
+	r.Meaning = RatioHead
+	if r.RangeRatio.Input == 1 && r.RangeRatio.Output == 1 {
+		r.Meaning = RatioV6
+		if b.Dataset.Name == DatasetRandom {
+			note("--random-range-ratio 1 is read as older scripts mean it: every length exactly as asked " +
+				"(--range-ratio-meaning head|v6 decides otherwise)")
+		}
+	}
+}
+
+// URLs are the base URLs to send to; with none given, vLLM's default address.
+func (t *Target) URLs() []string {
+	if len(t.BaseURLs) > 0 {
+		return t.BaseURLs
+	}
+	return []string{"http://" + net.JoinHostPort(strings.Trim(t.Host, "[]"), strconv.Itoa(t.Port))}
+}

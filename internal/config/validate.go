@@ -1,0 +1,223 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+	"strings"
+)
+
+// Problem is one thing wrong with the settings: the flags at fault and a sentence for the user.
+type Problem struct {
+	Flags []string
+	Text  string
+}
+
+// Problems is everything wrong with the settings, as an error.
+type Problems []Problem
+
+// Error lists the problems, one a line.
+func (p Problems) Error() string {
+	lines := make([]string, len(p))
+	for i, one := range p {
+		lines[i] = one.Text
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Validate reports everything that contradicts or is out of range. Call it after Resolve.
+func (b *Bench) Validate() error {
+	c := &checker{}
+	b.checkTarget(c)
+	b.checkLoad(c)
+	b.checkShape(c)
+	b.checkDataset(c)
+	b.checkBody(c)
+	b.checkOutput(c)
+	b.checkSim(c)
+	if len(c.found) == 0 {
+		return nil
+	}
+	return c.found
+}
+
+type checker struct{ found Problems }
+
+// want records a problem with one flag unless ok.
+func (c *checker) want(ok bool, flag, format string, args ...any) {
+	if !ok {
+		c.found = append(c.found, Problem{[]string{flag}, "--" + flag + ": " + fmt.Sprintf(format, args...)})
+	}
+}
+
+// clash records that two flags cannot both be given.
+func (c *checker) clash(both bool, a, b, why string) {
+	if both {
+		c.found = append(c.found, Problem{[]string{a, b}, fmt.Sprintf("--%s and --%s contradict each other: %s", a, b, why)})
+	}
+}
+
+// needs records that one flag makes no sense without another.
+func (c *checker) needs(missing bool, flag, other, why string) {
+	if missing {
+		c.found = append(c.found, Problem{[]string{flag, other}, fmt.Sprintf("--%s needs --%s: %s", flag, other, why)})
+	}
+}
+
+func (b *Bench) checkTarget(c *checker) {
+	t := &b.Target
+	c.want(t.Port > 0 && t.Port < 65536, "port", "%d is not a port between 1 and 65535", t.Port)
+	for _, u := range t.BaseURLs {
+		c.want(validURL(u), "base-url", "%q is not a URL such as http://localhost:8000", redactText(u))
+	}
+	c.want(t.Backend != "", "backend", "no backend named")
+	path, _, _ := strings.Cut(t.Endpoint, "?")
+	path = strings.TrimRight(path, "/")
+	chat := strings.HasSuffix(path, "chat/completions")
+	if t.Backend.Chat() {
+		c.clash(!chat, "backend", "endpoint", fmt.Sprintf("%s needs an endpoint that ends in chat/completions, not %q", t.Backend, t.Endpoint))
+	} else {
+		c.clash(chat, "backend", "endpoint", fmt.Sprintf("%q takes messages: use --backend openai-chat", t.Endpoint))
+		c.clash(!chat && !strings.HasSuffix(path, "completions"), "backend", "endpoint",
+			fmt.Sprintf("%s needs an endpoint that ends in completions, not %q", t.Backend, t.Endpoint))
+	}
+	c.clash(t.UnixSocket != "" && len(t.BaseURLs) > 1, "unix-socket", "base-url", "one socket is one server")
+	c.clash(t.Insecure && t.CACert != "", "insecure", "ca-cert", "one skips the check that the other one sets up")
+	c.clash(b.Client.HTTPClient == ClientRaw && b.Client.HTTPVersion == HTTP2, "http-client", "http-version",
+		"the raw client speaks HTTP/1.1 only; use --http-client std for HTTP/2")
+	c.want(b.Client.Retries >= 0, "retries", "%d is negative", b.Client.Retries)
+	c.want(t.ReadyTimeout >= 0, "ready-check-timeout-sec", "cannot be negative")
+}
+
+func validURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}
+
+func (b *Bench) checkLoad(c *checker) {
+	l := &b.Load
+	timed := l.Duration > 0 || len(l.Stages) > 0
+	allRows := b.Dataset.Name == DatasetCustom
+	unasked := timed && !b.Has("num-prompts")
+	c.want(l.NumPrompts > 0 || allRows || unasked, "num-prompts", "%d: at least one request is needed", l.NumPrompts)
+	c.want(l.RequestRate > 0, "request-rate", "%v is not a rate above 0; use inf for no pacing, or --max-concurrency for a closed loop",
+		float64(l.RequestRate))
+	c.want(l.Burstiness > 0, "burstiness", "%v is not above 0; 1 is Poisson, inf is constant gaps", float64(l.Burstiness))
+	c.want(l.MaxConcurrency == nil || *l.MaxConcurrency > 0, "max-concurrency", "must be at least 1; leave it out for no cap")
+	c.want(l.NumWarmups >= 0, "num-warmups", "%d is negative", l.NumWarmups)
+	c.clash(l.NumWarmups > 0 && l.WarmupDuration > 0, "num-warmups", "warmup-duration", "say how long to warm up in one way")
+	c.want(l.ProbeRate >= 0 && !l.ProbeRate.Inf(), "probe-request-rate", "%v is not a finite rate", float64(l.ProbeRate))
+	c.needs(b.Has("grace-period") && !timed, "grace-period", "duration", "without a time bound nothing is cut off")
+	c.want(l.Seed >= 0 && l.Seed <= math.MaxUint32, "seed", "%d is not between 0 and %d", l.Seed, uint32(math.MaxUint32))
+	c.clash(l.SelfTimed != nil, "self-timed", "dataset-name", "only timed_trace carries times of its own")
+}
+
+// checkShape holds the rules of ramps and stages.
+func (b *Bench) checkShape(c *checker) {
+	l := &b.Load
+	paced := !l.RequestRate.Inf()
+	if len(l.Stages) > 0 {
+		c.clash(paced, "stages", "request-rate", "each stage has its own rate")
+		c.clash(l.RampUp != "", "stages", "ramp-up-strategy", "a plan is staged or ramped, not both")
+		c.clash(l.Duration > 0, "stages", "duration", "the stages already say how long the run is")
+	}
+	if l.RampUp == "" {
+		c.needs(l.RampStart != nil, "ramp-up-start-rps", "ramp-up-strategy", "linear or exponential")
+		c.needs(l.RampEnd != nil, "ramp-up-end-rps", "ramp-up-strategy", "linear or exponential")
+		return
+	}
+	c.clash(paced, "ramp-up-strategy", "request-rate", "the ramp sets the rate")
+	c.needs(l.RampStart == nil, "ramp-up-strategy", "ramp-up-start-rps", "the rate to begin with")
+	c.needs(l.RampEnd == nil, "ramp-up-strategy", "ramp-up-end-rps", "the rate to end with")
+	if l.RampStart == nil || l.RampEnd == nil {
+		return
+	}
+	c.want(*l.RampStart >= 0, "ramp-up-start-rps", "%d is negative", *l.RampStart)
+	c.want(*l.RampEnd >= 0, "ramp-up-end-rps", "%d is negative", *l.RampEnd)
+	c.clash(*l.RampStart > *l.RampEnd, "ramp-up-start-rps", "ramp-up-end-rps",
+		fmt.Sprintf("a ramp goes up, and %d is above %d", *l.RampStart, *l.RampEnd))
+	c.clash(*l.RampStart == 0, "ramp-up-start-rps", "ramp-up-strategy", "a ramp starts above 0 requests per second")
+	c.needs(l.NumPrompts == 0, "ramp-up-strategy", "num-prompts", "the ramp is spread over that many requests")
+}
+
+func (b *Bench) checkDataset(c *checker) {
+	d := &b.Dataset
+	switch d.Name {
+	case DatasetRandom:
+		c.clash(d.Path != "", "dataset-path", "dataset-name", "random prompts come from no file; "+
+			"name the dataset the file is, such as --dataset-name sharegpt")
+		b.checkRandom(c)
+	case DatasetSonnet:
+		s := d.Sonnet
+		c.want(s.OutputLen > 0, "sonnet-output-len", "%d is not above 0", s.OutputLen)
+		c.want(s.PrefixLen >= 0, "sonnet-prefix-len", "%d is negative", s.PrefixLen)
+		c.clash(s.InputLen <= s.PrefixLen, "sonnet-input-len", "sonnet-prefix-len",
+			fmt.Sprintf("the prefix of %d tokens has to be shorter than the prompt of %d", s.PrefixLen, s.InputLen))
+	case DatasetShareGPT:
+		c.needs(d.Path == "", "dataset-name", "dataset-path", "sharegpt reads a ShareGPT JSON file")
+		c.want(d.ShareGPT.OutputLen == nil || *d.ShareGPT.OutputLen > 0, "sharegpt-output-len", "must be above 0")
+	case DatasetCustom:
+		c.needs(d.Path == "", "dataset-name", "dataset-path", "custom reads a JSONL file with a prompt in each row")
+		c.want(d.Path == "" || strings.HasSuffix(d.Path, ".jsonl"), "dataset-path", "%q does not end in .jsonl", d.Path)
+		c.want(d.Custom.OutputLen > 0 || d.Custom.OutputLen == -1, "custom-output-len",
+			"%d is neither above 0 nor -1 (take output_tokens from the row)", d.Custom.OutputLen)
+	}
+}
+
+func (b *Bench) checkRandom(c *checker) {
+	r := b.Dataset.Random
+	c.want(r.InputLen >= 0, "random-input-len", "%d is negative", r.InputLen)
+	c.want(r.PrefixLen >= 0, "random-prefix-len", "%d is negative", r.PrefixLen)
+	c.want(r.InputLen+r.PrefixLen > 0, "random-input-len", "a prompt needs at least one token")
+	c.want(r.OutputLen > 0, "random-output-len", "%d is not above 0", r.OutputLen)
+	for _, v := range []float64{r.RangeRatio.Input, r.RangeRatio.Output} {
+		if r.Meaning == RatioV6 {
+			c.want(v > 0 && v <= 1, "random-range-ratio", "%v is not above 0 and at most 1, as its older meaning wants", v)
+			continue
+		}
+		c.want(v >= 0 && v < 1, "random-range-ratio", "%v is not at least 0 and below 1", v)
+	}
+}
+
+func (b *Bench) checkBody(c *checker) {
+	y := &b.Body
+	c.clash(y.PromptTokenIDs && b.Target.Backend.Chat(), "prompt-token-ids", "backend", "chat messages are text")
+	c.clash(y.PromptTokenIDs && b.Model.SkipTokenizerInit, "prompt-token-ids", "skip-tokenizer-init", "ids come from the tokenizer")
+	c.want(y.Temperature == nil || *y.Temperature >= 0, "temperature", "cannot be negative")
+	c.want(y.TopP == nil || *y.TopP > 0 && *y.TopP <= 1, "top-p", "must be above 0 and at most 1")
+	c.want(y.MinP == nil || *y.MinP >= 0 && *y.MinP <= 1, "min-p", "must be between 0 and 1")
+	c.want(y.BestOf == nil || *y.BestOf > 0, "best-of", "must be at least 1")
+}
+
+func (b *Bench) checkOutput(c *checker) {
+	o, k := &b.Output, &b.Check
+	c.clash(o.NoOutput && o.OutputDir != "", "no-output", "output-dir", "one asks for no run folder, the other names it")
+	c.want(k.SteadyThreshold > 0 && k.SteadyThreshold <= 1, "steady-state-threshold", "%v is not above 0 and at most 1", k.SteadyThreshold)
+	c.want(k.SteadyMinWindow >= 0, "steady-state-min-window", "cannot be negative")
+	c.want(k.Confidence > 0 && k.Confidence < 1, "confidence", "%v is not between 0 and 1, such as 0.95", k.Confidence)
+	seen := map[Metric]bool{}
+	for _, l := range k.Goodput {
+		c.want(!seen[l.Metric], "goodput", "%s is given twice", l.Metric)
+		seen[l.Metric] = true
+	}
+	wantsGoodput := func(o Objective) bool { return o.Metric == "request_goodput" || o.Metric == "goodput_ratio" }
+	for _, s := range k.SLO {
+		c.needs(wantsGoodput(s) && len(k.Goodput) == 0, "slo", "goodput", s.Text+" counts requests that meet the --goodput bounds")
+	}
+}
+
+// simFlags are the flags that describe the embedded server.
+var simFlags = []string{"sim-ttft", "sim-itl", "sim-tokens-per-chunk", "sim-jitter", "sim-faults"}
+
+func (b *Bench) checkSim(c *checker) {
+	for _, f := range simFlags {
+		c.needs(b.Has(f) && !b.Sim.Enabled, f, "sim", "it describes the embedded server")
+	}
+	if !b.Sim.Enabled {
+		return
+	}
+	for _, f := range []string{"base-url", "unix-socket", "host", "port"} {
+		c.clash(b.Given[f] == FromArgs, "sim", f, "the embedded server chooses its own address")
+	}
+	c.want(b.Sim.TokensPerChunk > 0, "sim-tokens-per-chunk", "%d is not above 0", b.Sim.TokensPerChunk)
+}

@@ -1,0 +1,165 @@
+package flags
+
+import (
+	"errors"
+	"strings"
+
+	"spate/internal/config"
+)
+
+// datasetFlags says what prompts are made of.
+func datasetFlags(b *config.Bench) []Def {
+	d := &b.Dataset
+	defs := []Def{
+		{
+			Name: "seed", Group: GroupLoad, VLLM: true, Main: true, Default: "0", value: integer(&b.Load.Seed),
+			Help: "seed of prompts, lengths and arrivals: the same seed gives the same run on every machine", Also: also("random-seed"),
+		},
+		{
+			Name: "num-prompts", Group: GroupLoad, VLLM: true, Main: true, Default: "1000", value: integer(&b.Load.NumPrompts),
+			Help: "requests to send; without it, --duration or --stages alone bound the run; 0 is every row of a custom dataset",
+			Also: also("request-count", "num-requests", "number", "max-requests", "num-samples"),
+		},
+		{
+			Name: "dataset-name", Group: GroupDataset, VLLM: true, Main: true, Default: "random", value: str(&d.Name),
+			Choices: []string{config.DatasetRandom, config.DatasetShareGPT, config.DatasetSonnet, config.DatasetCustom},
+			Later: []string{
+				"burstgpt", "random-mm", "random-rerank", "hf", "custom_audio", "custom_image", "custom_mm",
+				"prefix_repetition", "spec_bench", "speed_bench", "timed_trace",
+			},
+			Help: "kind of prompts", Meta: "NAME", Also: also("public-dataset"),
+		},
+		{
+			Name: "dataset-path", Group: GroupDataset, VLLM: true, Main: true, value: str(&d.Path), Meta: "FILE",
+			Help: "file the prompts come from: ShareGPT JSON, verse lines for sonnet, JSONL for custom",
+			Also: append(also("input-file", "data"), Alias{Name: "dataset", To: shareGPTPath}),
+		},
+		{Name: "no-stream", Group: GroupDataset, VLLM: true, value: toggle(&d.NoStream), Needs: hfDataset, Help: "load a Hugging Face dataset whole"},
+		{
+			Name: "no-oversample", Group: GroupDataset, VLLM: true, value: toggle(&d.NoOversample),
+			Help: "send fewer requests rather than repeat rows when the file is short",
+		},
+		{Name: "disable-shuffle", Group: GroupDataset, VLLM: true, value: toggle(&d.DisableShuffle), Help: "keep the file's order"},
+		{
+			Name: "skip-chat-template", Group: GroupDataset, VLLM: true, value: toggle(&d.SkipChatTemplate),
+			Help: "send custom prompts as they stand", Also: also("custom-skip-chat-template"),
+		},
+		{
+			Name: "enable-multimodal-chat", Group: GroupDataset, VLLM: true, value: toggle(&d.MultimodalChat), Needs: mediaDatasets,
+			Help: "build chat messages in the dataset",
+		},
+		{
+			Name: "input-len", Group: GroupDataset, VLLM: true, Main: true, value: maybeInt(&d.InputLen), Meta: "TOKENS",
+			Help: "prompt length, whichever dataset makes prompts of a length", Also: also("isl"),
+		},
+		{
+			Name: "output-len", Group: GroupDataset, VLLM: true, Main: true, value: maybeInt(&d.OutputLen), Meta: "TOKENS",
+			Help: "output length, whichever the dataset", Also: also("osl"),
+		},
+	}
+	defs = append(defs, randomFlags(d)...)
+	defs = append(defs, fileFlags(d)...)
+	return append(defs, laterDatasetFlags(d)...)
+}
+
+// shareGPTPath reads the oldest scripts' --dataset: a ShareGPT file. A dataset's name given there is
+// a slip of its own.
+func shareGPTPath(word string) ([]target, error) {
+	if !strings.ContainsAny(word, "./") {
+		return nil, errors.New("is the path of a ShareGPT file in older scripts; use --dataset-name to choose a dataset")
+	}
+	return []target{{flag: "dataset-path", word: word}, {flag: "dataset-name", word: config.DatasetShareGPT}}, nil
+}
+
+func randomFlags(d *config.Dataset) []Def {
+	r := &d.Random
+	return []Def{
+		{Name: "random-input-len", Group: GroupDataset, VLLM: true, Main: true, Default: "1024", value: integer(&r.InputLen), Meta: "TOKENS", Help: "prompt length of random prompts"},
+		{Name: "random-output-len", Group: GroupDataset, VLLM: true, Main: true, Default: "128", value: integer(&r.OutputLen), Meta: "TOKENS", Help: "output length of random prompts"},
+		{
+			Name: "random-range-ratio", Group: GroupDataset, VLLM: true, Main: true, Default: "0.0", value: ratio(&r.RangeRatio),
+			Help: `spread of random lengths: r draws from [len*(1-r), len*(1+r)]; {"input":r1,"output":r2} sets them apart`,
+		},
+		{
+			Name: "range-ratio-meaning", Group: GroupDataset, Default: "auto", value: enum(&r.Meaning),
+			Choices: []string{"auto", "head", "v6"},
+			Help:    "head: as above; v6: [len*r, len], as scripts before vLLM 0.8.4 mean it; auto: head, but v6 for a ratio of 1, which head refuses",
+		},
+		{
+			Name: "random-prefix-len", Group: GroupDataset, VLLM: true, Default: "0", value: integer(&r.PrefixLen), Meta: "TOKENS",
+			Help: "tokens every random prompt begins with, before its own", Also: also("prefix-prompt-length", "shared-system-prompt-length"),
+		},
+		{Name: "random-batch-size", Group: GroupDataset, VLLM: true, Default: "1", value: integer(&r.BatchSize), Needs: poolingBackends, Help: "prompts per request"},
+		{Name: "no-reranker", Group: GroupDataset, VLLM: true, value: toggle(&r.NoReranker), Needs: poolingBackends, Help: "rerank without a reranker model"},
+		{
+			Name: "salt", Group: GroupDataset, Main: true, value: str(&d.Salt),
+			Help: "text put before every prompt, so that a repeated run does not measure the server's prefix cache; auto makes a new one each run",
+		},
+	}
+}
+
+func fileFlags(d *config.Dataset) []Def {
+	return []Def{
+		{Name: "sonnet-input-len", Group: GroupDataset, VLLM: true, Default: "550", value: integer(&d.Sonnet.InputLen), Meta: "TOKENS", Help: "prompt length of sonnet"},
+		{Name: "sonnet-output-len", Group: GroupDataset, VLLM: true, Default: "150", value: integer(&d.Sonnet.OutputLen), Meta: "TOKENS", Help: "output length of sonnet"},
+		{Name: "sonnet-prefix-len", Group: GroupDataset, VLLM: true, Default: "200", value: integer(&d.Sonnet.PrefixLen), Meta: "TOKENS", Help: "common beginning of sonnet prompts"},
+		{Name: "sharegpt-output-len", Group: GroupDataset, VLLM: true, value: maybeInt(&d.ShareGPT.OutputLen), Meta: "TOKENS", Help: "output length of sharegpt; without it, as long as the recorded answer"},
+		{Name: "custom-output-len", Group: GroupDataset, VLLM: true, Default: "256", value: integer(&d.Custom.OutputLen), Meta: "TOKENS", Help: "output length of custom; -1 takes output_tokens from the row"},
+		{Name: "custom-ensure-client-side-data", Group: GroupDataset, VLLM: true, value: toggle(&d.Custom.EnsureClientSideData), Needs: mediaDatasets, Help: "send media inline"},
+	}
+}
+
+// What a later flag belongs to, as its error says it.
+const (
+	hfDataset       = "the hf dataset"
+	mediaDatasets   = "image and audio datasets"
+	poolingBackends = "embedding and rerank backends"
+	specDataset     = "the spec_bench dataset"
+	speedDataset    = "the speed_bench dataset"
+	prefixDataset   = "the prefix_repetition dataset"
+	traceDataset    = "the timed_trace dataset"
+)
+
+func laterDatasetFlags(d *config.Dataset) []Def {
+	mm, spec, speed, prefix, hf, trace := &d.RandomMM, &d.SpecBench, &d.SpeedBench, &d.PrefixRepetition, &d.HF, &d.TimedTrace
+	defs := []Def{
+		{Name: "random-mm-base-items-per-request", Default: "1", value: integer(&mm.BaseItems), Needs: mediaDatasets, Help: "media items per request"},
+		{Name: "random-mm-num-mm-items-range-ratio", Default: "0.0", value: finite(&mm.ItemsRatio), Needs: mediaDatasets, Help: "spread of the number of items"},
+		{Name: "random-mm-limit-mm-per-prompt", Default: `{"image": 255, "video": 1}`, value: object(&mm.LimitPerPrompt), Needs: mediaDatasets, Help: "most items of each kind"},
+		{
+			Name: "random-mm-bucket-config", Default: "{(256, 256, 1): 0.5, (720, 1280, 1): 0.5, (720, 1280, 16): 0.0}",
+			value: literal(&mm.Buckets), Needs: mediaDatasets, Help: "sizes of media and their share", Meta: "DICT",
+		},
+		{Name: "spec-bench-output-len", Default: "256", value: integer(&spec.OutputLen), Needs: specDataset, Help: "output length"},
+		{Name: "spec-bench-category", value: str(&spec.Category), Needs: specDataset, Help: "category of questions"},
+		{
+			Name: "speed-bench-dataset-subset", Default: "qualitative", value: str(&speed.Subset), Needs: speedDataset, Help: "which of its files",
+			Choices: []string{"qualitative", "throughput_1k", "throughput_2k", "throughput_8k", "throughput_16k", "throughput_32k"},
+		},
+		{Name: "speed-bench-output-len", Default: "4096", value: integer(&speed.OutputLen), Needs: speedDataset, Help: "output length"},
+		{Name: "speed-bench-category", value: str(&speed.Category), Needs: speedDataset, Help: "category of questions"},
+		{Name: "prefix-repetition-prefix-len", Default: "256", value: integer(&prefix.PrefixLen), Needs: prefixDataset, Help: "tokens of each prefix"},
+		{Name: "prefix-repetition-suffix-len", Default: "256", value: integer(&prefix.SuffixLen), Needs: prefixDataset, Help: "tokens of each suffix"},
+		{Name: "prefix-repetition-num-prefixes", Default: "10", value: integer(&prefix.NumPrefixes), Needs: prefixDataset, Help: "how many prefixes"},
+		{Name: "prefix-repetition-output-len", Default: "128", value: integer(&prefix.OutputLen), Needs: prefixDataset, Help: "output length"},
+		{Name: "hf-subset", value: str(&hf.Subset), Needs: hfDataset, Help: "subset of the dataset"},
+		{Name: "hf-split", value: str(&hf.Split), Needs: hfDataset, Help: "split of the dataset"},
+		{Name: "hf-name", value: str(&hf.Name), Needs: hfDataset, Help: "the dataset's id when its path is local"},
+		{Name: "hf-output-len", value: maybeInt(&hf.OutputLen), Needs: hfDataset, Help: "output length"},
+		{Name: "blazedit-min-distance", Default: "0.0", value: finite(&hf.BlazeditMin), Needs: hfDataset, Help: "least edit distance"},
+		{Name: "blazedit-max-distance", Default: "1.0", value: finite(&hf.BlazeditMax), Needs: hfDataset, Help: "greatest edit distance"},
+		{Name: "asr-min-audio-len-sec", Default: "0.0", value: float(&hf.ASRMinSec), Needs: mediaDatasets, Help: "shortest audio"},
+		{Name: "asr-max-audio-len-sec", Default: "inf", value: float(&hf.ASRMaxSec), Needs: mediaDatasets, Help: "longest audio"},
+		{Name: "bfcl-categories", value: str(&hf.BFCLCategories), Needs: hfDataset, Help: "categories of function calls"},
+		{Name: "timed-trace-chunk-hash-size", Default: "16", value: integer(&trace.ChunkHashSize), Needs: traceDataset, Help: "tokens per hash id"},
+		{Name: "timed-trace-sec-multiplier", Default: "1.0", value: finite(&trace.SecMultiplier), Needs: traceDataset, Help: "seconds per unit of its timestamps"},
+		{Name: "timed-trace-label-timestamp", Default: "timestamp", value: str(&trace.LabelTimestamp), Needs: traceDataset, Help: "name of the time column"},
+		{Name: "timed-trace-label-input-length", Default: "input_length", value: str(&trace.LabelInput), Needs: traceDataset, Help: "name of the input length column"},
+		{Name: "timed-trace-label-output-length", Default: "output_length", value: str(&trace.LabelOutput), Needs: traceDataset, Help: "name of the output length column"},
+		{Name: "timed-trace-label-hash-ids", Default: "hash_ids", value: str(&trace.LabelHashIDs), Needs: traceDataset, Help: "name of the hash id column"},
+	}
+	for i := range defs {
+		defs[i].Group, defs[i].VLLM = GroupLater, true
+	}
+	return defs
+}

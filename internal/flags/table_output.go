@@ -1,0 +1,137 @@
+package flags
+
+import (
+	"spate/internal/config"
+)
+
+// outputFlags says what is written and shown.
+func outputFlags(b *config.Bench) []Def {
+	o := &b.Output
+	return []Def{
+		{
+			Name: "disable-tqdm", Group: GroupOutput, VLLM: true, value: toggle(&o.DisableTQDM),
+			Help: "show no progress", Also: also("disable-progress", "no-console"),
+		},
+		{Name: "save-result", Group: GroupOutput, VLLM: true, Main: true, value: toggle(&o.SaveResult), Help: "also write vLLM's result JSON, under vLLM's file name"},
+		{Name: "save-detailed", Group: GroupOutput, VLLM: true, Main: true, value: toggle(&o.SaveDetailed), Help: "keep the per-request arrays in it"},
+		{Name: "append-result", Group: GroupOutput, VLLM: true, value: toggle(&o.AppendResult), Help: "append to the result file, one JSON a line"},
+		{Name: "metadata", Group: GroupOutput, VLLM: true, value: metadata(&o.Metadata), Help: "fields to put into the result JSON; several may follow"},
+		{Name: "result-dir", Group: GroupOutput, VLLM: true, Main: true, value: str(&o.ResultDir), Meta: "DIR", Help: "folder of vLLM's result JSON"},
+		{Name: "result-filename", Group: GroupOutput, VLLM: true, Main: true, value: str(&o.ResultFilename), Meta: "FILE", Help: "name of vLLM's result JSON"},
+		{
+			Name: "percentile-metrics", Group: GroupOutput, VLLM: true, Main: true, value: metrics(&o.PercentileMetrics),
+			Help: "metrics to report, of ttft,tpot,itl,e2el; the first three when not given",
+		},
+		{
+			Name: "metric-percentiles", Group: GroupOutput, VLLM: true, Main: true, Default: "99", value: percentiles(&o.Percentiles),
+			Help: "percentiles to report, such as 50,90,99",
+		},
+		{Name: "plot-timeline", Group: GroupOutput, VLLM: true, value: toggle(&o.PlotTimeline), Needs: charts, Help: "draw requests over time"},
+		{
+			Name: "timeline-itl-thresholds", Group: GroupOutput, VLLM: true, Default: "25,50", value: thresholds(&o.TimelineITL), Needs: charts,
+			Help: "bounds of its colours in ms",
+		},
+		{Name: "plot-dataset-stats", Group: GroupOutput, VLLM: true, value: toggle(&o.PlotDatasetStats), Needs: charts, Help: "draw the dataset's lengths"},
+		{
+			Name: "output-dir", Group: GroupOutput, Main: true, value: str(&o.OutputDir), Meta: "DIR",
+			Help: "run folder with result.json, records.jsonl and everything needed to judge them; a dated one when not given",
+			Also: also("artifact-dir"),
+		},
+		{Name: "no-output", Group: GroupOutput, value: toggle(&o.NoOutput), Help: "write no run folder"},
+		{
+			Name: "ui", Group: GroupOutput, Default: "auto", value: enum(&o.UI), Choices: []string{"auto", "live", "plain", "none"},
+			Words: map[string]string{"dashboard": "live", "simple": "plain"},
+			Help:  "progress: a live view, plain lines, or none; auto is live on a terminal (dashboard and simple are live and plain)",
+		},
+		{
+			Name: "dry-run", Group: GroupOutput, Main: true, value: toggle(&o.DryRun),
+			Help: "print the plan (requests, tokens, arrivals, expected time) and send nothing",
+		},
+	}
+}
+
+const charts = "charts"
+
+// checkFlags says what the run is judged by.
+func checkFlags(b *config.Bench) []Def {
+	c := &b.Check
+	return []Def{
+		{
+			Name: "goodput", Group: GroupCheck, VLLM: true, Main: true, value: limits(&c.Goodput),
+			Help: "bounds in ms a good request keeps: --goodput ttft:200 tpot:50 e2el:5000",
+			Also: []Alias{{Name: "ttft-sla-ms", To: ttftBound}},
+		},
+		{
+			Name: "slo", Group: GroupCheck, Main: true, value: objectives(&c.SLO),
+			Help: "conditions on the whole run: --slo 'p99_ttft<500ms,error_rate<1%'; exit code 3 when one is not met",
+		},
+		{Name: "strict", Group: GroupCheck, Main: true, value: toggle(&c.Strict), Help: "exit code 3 when the verdict on the run is INVALID"},
+		{
+			Name: "steady-state-threshold", Group: GroupCheck, Default: "0.95", value: finite(&c.SteadyThreshold),
+			Help: "share of --max-concurrency that counts as full load",
+		},
+		{
+			Name: "steady-state-min-window", Group: GroupCheck, Default: "0", value: finite(&c.SteadyMinWindow), Meta: "SEC",
+			Help: "shortest steady window that raises no warning; 0 is the larger of 10 s and a tenth of the run",
+		},
+		{Name: "no-steady-state", Group: GroupCheck, value: toggle(&c.NoSteadyState), Help: "leave the steady-state window out"},
+		{
+			Name: "confidence", Group: GroupCheck, Default: "0.95", value: finite(&c.Confidence),
+			Help: "level of the intervals", Also: also("confidence-level"),
+		},
+	}
+}
+
+func ttftBound(word string) ([]target, error) {
+	return []target{{flag: "goodput", word: "ttft:" + word}}, nil
+}
+
+// simFlags describes the embedded server.
+func simFlags(b *config.Bench) []Def {
+	s := &b.Sim
+	return []Def{
+		{Name: "sim", Group: GroupSim, Main: true, value: toggle(&s.Enabled), Help: "start an embedded server and measure that"},
+		{Name: "sim-ttft", Group: GroupSim, Default: "50ms", value: duration(&s.TTFT), Help: "its time to first token"},
+		{Name: "sim-itl", Group: GroupSim, Default: "10ms", value: duration(&s.ITL), Help: "its time between chunks"},
+		{Name: "sim-tokens-per-chunk", Group: GroupSim, Default: "1", value: integer(&s.TokensPerChunk), Help: "tokens in each chunk"},
+		{Name: "sim-jitter", Group: GroupSim, Default: "0s", value: duration(&s.Jitter), Help: "each wait differs by up to this, either way"},
+		{
+			Name: "sim-faults", Group: GroupSim, value: str(&s.Faults), Meta: "SCRIPT",
+			Help: "faults to inject: refuse, stall, cut, error event, garbage; @FILE reads the script from a file",
+		},
+	}
+}
+
+// laterFlags are other tools' flags that this version knows and does not have.
+func laterFlags() []Def {
+	text := func() *value { return str(new(string)) }
+	defs := []Def{
+		{Name: "isl-stddev", value: text(), Needs: "length distributions", Help: "spread of prompt lengths (--random-range-ratio spreads them evenly)"},
+		{Name: "osl-stddev", value: text(), Needs: "length distributions", Help: "spread of output lengths"},
+		{Name: "seq-dist", value: text(), Needs: "length distributions", Help: "mix of lengths"},
+		{Name: "tokenizer-revision", value: text(), Needs: "downloads of tokenizers", Help: "revision of the tokenizer"},
+		{Name: "num-runs", value: text(), Needs: "repeated runs", Help: "runs to repeat", Also: also("num-profile-runs")},
+		{Name: "sweep-max-concurrency", value: text(), Needs: "sweeps", Help: "levels of concurrency to go through"},
+		{Name: "sweep-request-rate", value: text(), Needs: "sweeps", Help: "rates to go through"},
+		{Name: "multi-turn", value: toggle(new(bool)), Needs: "conversations", Help: "conversations instead of single requests"},
+		{Name: "compare", value: words(new([]string)), Needs: "comparisons", Help: "two results side by side"},
+	}
+	for i := range defs {
+		defs[i].Group = GroupLater
+	}
+	return defs
+}
+
+// generalFlags steer the reading of flags itself.
+func generalFlags() []Def {
+	return []Def{
+		{
+			Name: "config", Group: GroupGeneral, Main: true, value: str(new(string)), Meta: "FILE",
+			Help: "YAML file of flags, keys with - or _; what stands on the command line wins",
+		},
+		{
+			Name: "help", Group: GroupGeneral, Main: true, value: toggle(new(bool)), Also: also("h"),
+			Help: "this help; --help=all for every flag, --help=WORD to search or for one group",
+		},
+	}
+}
