@@ -1,0 +1,127 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrNotYet marks a dataset vLLM has and this version does not.
+var ErrNotYet = errors.New("not supported yet")
+
+// PathRule says whether a dataset is read from a file.
+type PathRule int
+
+// What --dataset-path means to a dataset.
+const (
+	NoPath       PathRule = iota // it makes its own prompts
+	OptionalPath                 // it brings a file of its own
+	NeedsPath
+)
+
+// Dataset is a line of the table of datasets.
+type Dataset struct {
+	Name  string
+	Ready bool // can be used in this version
+	Path  PathRule
+	About string
+}
+
+// datasets lists every name vLLM's --dataset-name takes, in its order.
+var datasets = []Dataset{
+	{"sharegpt", true, NeedsPath, "first turns of conversations in a JSON array"},
+	{"burstgpt", false, NeedsPath, "token counts of a CSV trace"},
+	{"sonnet", true, OptionalPath, "lines of verse up to a length, with a shared beginning"},
+	{"random", true, NoPath, "random tokens of given lengths"},
+	{"random-mm", false, NoPath, "random tokens with images or videos"},
+	{"random-rerank", false, NoPath, "a query and documents to score"},
+	{"hf", false, NeedsPath, "a dataset of the Hugging Face hub"},
+	{"custom", true, NeedsPath, "prompts in JSON lines"},
+	{"custom_audio", false, NeedsPath, "audio in JSON lines"},
+	{"custom_image", false, NeedsPath, "images in JSON lines"},
+	{"prefix_repetition", false, NoPath, "several shared prefixes with random ends"},
+	{"spec_bench", false, NeedsPath, "Spec-Bench questions"},
+	{"speed_bench", false, NeedsPath, "SPEED-Bench messages"},
+	{"timed_trace", false, NeedsPath, "a trace with times and block hashes"},
+}
+
+// renamed maps names of earlier releases to today's.
+var renamed = map[string]string{"custom_mm": "custom_image"}
+
+// Datasets is the table of datasets, usable or not.
+func Datasets() []Dataset { return append([]Dataset(nil), datasets...) }
+
+func lookup(name string) *Dataset {
+	for i := range datasets {
+		if datasets[i].Name == name {
+			return &datasets[i]
+		}
+	}
+	return nil
+}
+
+// Check says why a dataset cannot be used: because this version does not have it (ErrNotYet), or
+// because nobody has, and then which name is nearest.
+func Check(name string) error {
+	if now, ok := renamed[name]; ok {
+		name = now
+	}
+	d := lookup(name)
+	switch {
+	case d == nil:
+		return fmt.Errorf("dataset %q is unknown: did you mean %q? (there are %s)", name, nearest(name), strings.Join(names(), ", "))
+	case !d.Ready:
+		return fmt.Errorf("dataset %q is known but %w in this version (usable: %s)", name, ErrNotYet, strings.Join(usable(), ", "))
+	}
+	return nil
+}
+
+func names() []string {
+	var all []string
+	for _, d := range datasets {
+		all = append(all, d.Name)
+	}
+	return all
+}
+
+func usable() []string {
+	var all []string
+	for _, d := range datasets {
+		if d.Ready {
+			all = append(all, d.Name)
+		}
+	}
+	return all
+}
+
+// nearest is the dataset name with the fewest edits to the given one; the first of equals.
+func nearest(name string) string {
+	plain := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "-", "_") }
+	best, least := "", 1<<30
+	for _, d := range datasets {
+		if e := edits(plain(name), plain(d.Name)); e < least {
+			best, least = d.Name, e
+		}
+	}
+	return best
+}
+
+// edits is the Levenshtein distance.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,65 @@
+package workload
+
+import (
+	"math/rand/v2"
+	"strings"
+)
+
+// Words that the common vocabularies hold as single tokens with a leading space, and longer ones
+// they split in two. Of ten words three carry a second token (a long word, a comma or a full stop),
+// which makes perWord tokens to a word.
+var (
+	shortWords = strings.Fields(`
+		time year people way day man thing woman life child world school state family student group
+		country problem hand part place case week company system program question work government
+		number night point home water room mother area money story fact month lot right study book
+		eye job word business issue side kind head house service friend father power hour game line
+		end member law car city community name president team minute idea kid body information back
+		parent face others level office door health person art war history party result change
+		morning reason research girl guy moment air teacher force education foot boy age policy
+		music market sense nation plan college interest death experience effect use class control
+		care field development role effort rate heart drug show leader light voice wife police mind
+		price report decision son view relationship town road arm difference value building action
+		season society tax director position player record paper space ground form event official
+		matter center couple site project activity star table need court oil situation cost industry
+		figure street image phone data picture practice piece land product doctor wall patient
+		worker news test movie north love support technology step baby computer type attention film
+		tree source hair window evidence truth south fire future wind stone river summer winter`)
+	longWords = strings.Fields(`
+		lighthouses waterwheel moonflower stonecutter snowdrifts wildflowers clockmaker riverbanks
+		candlesticks thunderclap gatekeepers shipwrights weathervane millstones sandcastle birdsong
+		firewatcher cornfields starlings lamplighter farmhands ropewalk boatswain haymakers`)
+)
+
+// appendWords appends text of about n tokens (none for 0): sentences without meaning whose words
+// depend on draws only.
+func appendWords(text []byte, draws *rand.Rand, n int) []byte {
+	for made := 0; made < n; {
+		if made > 0 {
+			text = append(text, ' ')
+		}
+		mark, long := byte(0), false
+		if made+2 <= n { // a second token fits
+			switch draws.IntN(10) {
+			case 0:
+				mark = '.'
+			case 1:
+				mark = ','
+			case 2:
+				long = true
+			}
+		}
+		if long {
+			text = append(text, longWords[draws.IntN(len(longWords))]...)
+			made++
+		} else {
+			text = append(text, shortWords[draws.IntN(len(shortWords))]...)
+		}
+		made++
+		if mark != 0 {
+			text = append(text, mark)
+			made++
+		}
+	}
+	return text
+}

@@ -1,0 +1,164 @@
+// Package workload decides what is sent: it turns a dataset and a few lengths into a stream of
+// requests, in order, made ahead of time by several workers. The stage before is the command line
+// (config fills a Config), the stage after is driver, which calls Next when a request is due.
+//
+// Sampling follows vLLM's benchmark to the draw: the same seed gives the same lengths, offsets,
+// shuffles and choices. Read random.go for a dataset, then stream.go for how requests are made in
+// parallel, out of order, and handed out in order.
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"spate/internal/call"
+)
+
+// Source hands out requests in order; io.EOF ends them.
+type Source interface {
+	Next(ctx context.Context) (call.Request, error)
+}
+
+// File is a dataset file: read once from the front, then at the places that were sampled.
+type File interface {
+	io.Reader
+	io.ReaderAt
+	io.Closer
+}
+
+// Template renders one user message the way the model's chat template would, with the generation
+// prompt added. It is called from several goroutines at once.
+type Template func(user string) (string, error)
+
+// Era selects whose sampling rules apply where vLLM changed them over time.
+type Era string
+
+// The eras whose results people compare against.
+const (
+	Head Era = "head"  // today's rules
+	V10  Era = "v0.10" // v0.8.4 to v0.11: integer bounds, one cut and no padding, special ids included
+	V6   Era = "v0.6"  // up to v0.8.3: lengths in [int(len*ratio), len], prompts as decoded
+)
+
+// FromData as an output length takes it from each row of the dataset.
+const FromData = -1
+
+// Config says what to send. Default fills it with vLLM's values for a dataset.
+type Config struct {
+	Dataset string
+	N       int    // requests; 0 or less with custom means every row
+	Endless bool   // go on after N, for runs that end by time
+	Seed    uint64 // of every draw
+
+	Path string                          // dataset file; sonnet has one built in
+	Open func(path string) (File, error) // opens Path
+
+	Input  int   // prompt tokens
+	Output int   // output tokens, or FromData
+	Prefix int   // tokens shared by all prompts, on top of Input (random) or within it (sonnet)
+	Ratio  Ratio // spread of lengths (random)
+	Era    Era   // empty means Head
+
+	IDs           bool // send token ids instead of text
+	Chat          bool // a chat endpoint, which applies the template itself
+	SkipTemplate  bool // custom: send prompts as they are
+	SkipTokenizer bool // custom: lengths of 1 and 1, as vLLM without a tokenizer
+	NoOversample  bool // end early instead of repeating rows
+	NoShuffle     bool // keep the order of the file
+
+	// Salt opens every prompt, so that a server which kept the prompts of an earlier run in its
+	// prefix cache cannot use them. Empty leaves the prompts as vLLM makes them.
+	Salt string
+
+	NamePrefix string // request names are this and the number
+
+	Workers int   // makers of requests; 0 means GOMAXPROCS-1
+	Window  int   // requests made ahead; 0 means 1024
+	Held    int64 // bytes of prompts made ahead; 0 means 64 MiB
+}
+
+// Default is vLLM's configuration of a dataset.
+func Default(name string) (Config, error) {
+	if err := Check(name); err != nil {
+		return Config{}, err
+	}
+	cfg := Config{Dataset: name, N: 1000, Era: Head}
+	switch name {
+	case "random":
+		cfg.Input, cfg.Output = 1024, 128
+	case "sonnet":
+		cfg.Input, cfg.Output, cfg.Prefix = 550, 150, 200
+	case "sharegpt":
+		cfg.Output = FromData
+	case "custom":
+		cfg.Output = 256
+	}
+	return cfg, nil
+}
+
+// New prepares the stream of requests cfg describes. It reads the dataset's index but makes no
+// prompt yet: Start or the first Next does. tok and tmpl may be nil; what is then done instead is
+// said by Notes. The stream must be closed.
+func New(cfg Config, tok Tokenizer, tmpl Template) (*Stream, error) {
+	if err := cfg.check(tok); err != nil {
+		return nil, err
+	}
+	if cfg.Era == "" {
+		cfg.Era = Head
+	}
+	ds, n, err := open(cfg, tok, tmpl)
+	if err != nil {
+		return nil, fmt.Errorf("dataset %s: %w", cfg.Dataset, err)
+	}
+	return newStream(cfg, ds, n, tok), nil
+}
+
+// open makes the dataset and says how many requests it will give.
+func open(cfg Config, tok Tokenizer, tmpl Template) (dataset, int, error) {
+	switch cfg.Dataset {
+	case "random":
+		ds, err := newRandom(cfg, tok)
+		return ds, cfg.N, err
+	case "sonnet":
+		ds, err := newSonnet(cfg, tok, tmpl)
+		return ds, cfg.N, err
+	case "sharegpt":
+		ds, err := newShareGPT(cfg, tok)
+		return ds, cfg.N, err
+	default: // check let only custom through
+		return newCustom(cfg, tok, tmpl)
+	}
+}
+
+// check finds what is wrong with the configuration as such.
+func (c *Config) check(tok Tokenizer) error {
+	if err := Check(c.Dataset); err != nil {
+		return err
+	}
+	d := lookup(c.Dataset)
+	switch {
+	case c.Path != "" && d.Path == NoPath:
+		return fmt.Errorf("dataset %s makes its own prompts: remove the dataset path %q", c.Dataset, c.Path)
+	case c.Path == "" && d.Path == NeedsPath:
+		return fmt.Errorf("dataset %s needs a file: give its path with --dataset-path", c.Dataset)
+	case c.Path != "" && c.Open == nil:
+		return errors.New("no way to open dataset files was given")
+	case c.N <= 0 && c.Dataset != "custom":
+		return fmt.Errorf("%d requests asked for: at least 1 is needed", c.N)
+	case c.IDs && tok == nil:
+		return errors.New("token ids need a tokenizer, and there is none")
+	case c.IDs && c.Chat:
+		return errors.New("token ids cannot go to a chat endpoint: send text, or use a completions endpoint")
+	case c.Output < 0 && c.Output != FromData:
+		return fmt.Errorf("output length %d is negative", c.Output)
+	case c.Input < 0 || c.Prefix < 0:
+		return fmt.Errorf("input length %d and prefix length %d must not be negative", c.Input, c.Prefix)
+	}
+	switch c.Era {
+	case "", Head, V10, V6:
+		return nil
+	}
+	return fmt.Errorf("sampling rules %q are unknown: use %s, %s or %s", c.Era, Head, V10, V6)
+}
