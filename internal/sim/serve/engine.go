@@ -1,0 +1,95 @@
+package serve
+
+// Engine decides which tokens come when. It is a state machine with neither goroutine nor clock:
+// the pacer calls it from one thread, with times that never go back, and it answers by emitting
+// outputs into the streams it was given. All times are Mono nanoseconds.
+//
+// This is the seam at which an engine model takes the timetable's place.
+type Engine interface {
+	// Submit hands over a request. Outputs go to out, now or in any later call.
+	Submit(now int64, req *Request, out Stream)
+	// Abort forgets a request whose client has gone. Nothing may be emitted for it afterwards.
+	// Unknown requests are ignored.
+	Abort(now int64, req *Request)
+	// Next says when Advance has to be called, or Never.
+	Next() int64
+	// Advance does everything due at or before now.
+	Advance(now int64)
+	// ResetPrefixCache forgets cached prompts; false when it cannot be done now.
+	ResetPrefixCache() bool
+	// State reports the engine's gauges and counters.
+	State() EngineState
+}
+
+// Stream takes the outputs of one request. Emit never blocks.
+type Stream interface {
+	Emit(Output)
+}
+
+// Output is what one engine step produced for one request.
+type Output struct {
+	Due    int64  // when it should have been written
+	Tokens int32  // tokens it carries
+	Kind   Kind   // what they are
+	Finish Finish // set on the last output
+}
+
+// Kind says what the tokens of an output are.
+type Kind uint8
+
+// Kinds of tokens.
+const (
+	Text Kind = iota
+	Reasoning
+	Tool
+)
+
+// Finish says why a request ended.
+type Finish uint8
+
+// Reasons to end.
+const (
+	Running Finish = iota
+	FinishLength
+	FinishStop
+	FinishTool
+)
+
+// String returns the reason as the API spells it.
+func (f Finish) String() string {
+	switch f {
+	case FinishLength:
+		return "length"
+	case FinishStop:
+		return "stop"
+	case FinishTool:
+		return "tool_calls"
+	default:
+		return ""
+	}
+}
+
+// Request is what an engine gets to know of a call.
+type Request struct {
+	Index        int    // order of arrival at the server, from 0
+	ID           string // x-request-id, or one made up
+	Arrived      int64  // when its last byte had been read
+	Prompt       []int32
+	PromptTokens int // == len(Prompt) unless the prompt's ids are not needed
+	MaxTokens    int
+	MinTokens    int
+	IgnoreEOS    bool
+	Chat         bool    // reasoning and tool calls exist only here
+	Timing       *Timing // the script's wishes for this request; nil for none
+
+	// Set by the engine before the first output.
+	Cached    int   // prompt tokens taken from the prefix cache
+	Scheduled int64 // when it left the queue
+}
+
+// EngineState is a snapshot of an engine's gauges and counters.
+type EngineState struct {
+	Running, Waiting           int
+	CacheQueries, CacheHits    int64 // prompt tokens looked up, and found
+	CacheBlocks, CacheCapacity int
+}
