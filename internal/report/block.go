@@ -1,0 +1,238 @@
+// Package report turns results into what people read. It prints vLLM's result block (block.go) so
+// that scripts which grep it keep working, spate's own findings below it (findings.go), and the view
+// of a run in progress (live.go). It comes after result, metrics and verdict, and computes no figure
+// of its own. Read block.go first.
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"spate/internal/metrics"
+)
+
+// Style is whose form of the block to print.
+type Style string
+
+// Styles of the result block, by vLLM release.
+const (
+	Head Style = "head" // vLLM of August 2026
+	V10  Style = "v10"  // 0.10
+	V6   Style = "v6"   // 0.6.4
+)
+
+// BlockInput is what the block tells of a run.
+type BlockInput struct {
+	Style          Style // empty means Head
+	Summary        *metrics.Summary
+	MaxConcurrency *int
+	RequestRate    float64   // +Inf when there was none
+	Tokenizer      bool      // false leaves out what vLLM cannot count without one
+	Metrics        []string  // names of --percentile-metrics
+	Percentiles    []float64 // in the order to print
+	Errors         []string  // of failed requests, in dispatch order
+	Spec           *SpecDecode
+}
+
+// SpecDecode is what the server's speculative decoding did during the run.
+type SpecDecode struct {
+	Rate        float64 // of draft tokens accepted, percent
+	Length      float64 // tokens per step
+	Drafts      int
+	DraftTokens int
+	Accepted    int
+	PerPosition []float64 // share accepted, 0 to 1
+}
+
+const (
+	blockWidth = 50
+	maxErrors  = 10
+)
+
+// Block prints the result block as vLLM prints it, to the byte, trailing spaces included.
+func Block(w io.Writer, in BlockInput) error {
+	b := &block{in: in}
+	if in.Style == "" {
+		b.in.Style = Head
+	}
+	if b.in.Style == Head {
+		b.failures()
+	}
+	b.title(" Serving Benchmark Result ", '=')
+	b.totals()
+	b.throughput()
+	b.probe()
+	b.latencies()
+	b.spec()
+	b.line(strings.Repeat("=", blockWidth))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+type block struct {
+	strings.Builder
+	in BlockInput
+}
+
+// failures are told ahead of the block.
+func (b *block) failures() {
+	if len(b.in.Errors) == 0 {
+		return
+	}
+	b.line("Failed requests during benchmark run detected (capping to 10):")
+	for i, e := range b.in.Errors[:min(maxErrors, len(b.in.Errors))] {
+		b.line(fmt.Sprintf("Error %d: %s", i, harmless(e)))
+	}
+}
+
+// harmless keeps what a server said from moving the cursor.
+func harmless(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+func (b *block) totals() {
+	s, head := b.in.Summary, b.in.Style == Head
+	b.count("Successful requests:", s.Completed)
+	if head {
+		b.count("Failed requests:", s.Failed)
+	}
+	if b.in.MaxConcurrency != nil && b.in.Style != V6 {
+		b.count("Maximum request concurrency:", *b.in.MaxConcurrency)
+	}
+	if !math.IsInf(b.in.RequestRate, 1) && b.in.Style != V6 {
+		b.figure("Request rate configured (RPS):", b.in.RequestRate)
+	}
+	b.figure("Benchmark duration (s):", s.DurationS)
+	b.count("Total input tokens:", s.TotalInput)
+	if b.tokens() {
+		b.count("Total generated tokens:", s.TotalOutput)
+	}
+}
+
+func (b *block) throughput() {
+	s, head := b.in.Summary, b.in.Style == Head
+	b.figure("Request throughput (req/s):", s.RequestThroughput)
+	if s.RequestGoodput != nil {
+		b.figure("Request goodput (req/s):", *s.RequestGoodput)
+	}
+	if b.tokens() {
+		b.figure("Output token throughput (tok/s):", s.OutputThroughput)
+		if head {
+			b.figure("Peak output token throughput (tok/s):", s.MaxOutputPerS)
+		}
+	}
+	if head {
+		b.figure("Peak concurrent requests:", float64(s.MaxConcurrent))
+		if s.RTFx > 0 {
+			b.figure("RTFx (Inverse Real-Time Factor):", s.RTFx)
+		}
+	}
+	if b.tokens() {
+		label := "Total token throughput (tok/s):"
+		if !head {
+			label = "Total Token throughput (tok/s):"
+		}
+		b.figure(label, s.TotalTokenThroughput)
+	}
+}
+
+// tokens reports whether lines about tokens are printed; before HEAD there was always a tokenizer.
+func (b *block) tokens() bool {
+	return b.in.Tokenizer || b.in.Style != Head
+}
+
+func (b *block) probe() {
+	p := b.in.Summary.Probe
+	if p.Completed == 0 || b.in.Style != Head {
+		return
+	}
+	b.title("Probe Requests", '-')
+	b.count("Probe requests completed:", p.Completed)
+	b.count("Probe requests failed:", p.Failed)
+	b.figure("Median probe E2EL (ms):", p.Median)
+	b.figure("P99 probe E2EL (ms):", p.P99)
+	b.figure("Max probe E2EL (ms):", p.Max)
+}
+
+func (b *block) latencies() {
+	s := b.in.Summary
+	if b.tokens() {
+		b.latency("ttft", "TTFT", "Time to First Token", &s.TTFT)
+		b.latency("tpot", "TPOT", "Time per Output Token (excl. 1st token)", &s.TPOT)
+		b.latency("itl", "ITL", "Inter-token Latency", &s.ITL)
+	}
+	b.latency("e2el", "E2EL", "End-to-end Latency", &s.E2EL)
+}
+
+func (b *block) latency(name, short, title string, d *metrics.Dist) {
+	if !slices.Contains(b.in.Metrics, name) {
+		return
+	}
+	b.title(title, '-')
+	b.figure("Mean "+short+" (ms):", d.Mean)
+	b.figure("Median "+short+" (ms):", d.Median)
+	for _, p := range b.in.Percentiles {
+		q := metrics.Quantile{P: p}
+		b.figure("P"+strings.TrimPrefix(q.Name(), "p")+" "+short+" (ms):", d.P(p))
+	}
+}
+
+func (b *block) spec() {
+	s := b.in.Spec
+	if s == nil || b.in.Style != Head {
+		return
+	}
+	b.title("Speculative Decoding", '-')
+	b.figure("Acceptance rate (%):", s.Rate)
+	b.figure("Acceptance length:", s.Length)
+	b.count("Drafts:", s.Drafts)
+	b.count("Draft tokens:", s.DraftTokens)
+	b.count("Accepted tokens:", s.Accepted)
+	if len(s.PerPosition) == 0 {
+		return
+	}
+	b.line("Per-position acceptance (%):")
+	for i, share := range s.PerPosition {
+		b.figure(fmt.Sprintf("  Position %d:", i), share*100)
+	}
+}
+
+func (b *block) line(s string) {
+	b.WriteString(s)
+	b.WriteByte('\n')
+}
+
+// title centres s; of an odd number of fill characters the extra one goes to the right.
+func (b *block) title(s string, fill byte) {
+	n := max(0, blockWidth-len(s))
+	b.line(strings.Repeat(string(fill), n/2) + s + strings.Repeat(string(fill), n-n/2))
+}
+
+func (b *block) count(label string, n int) {
+	b.line(fmt.Sprintf("%-40s %-10d", label, n))
+}
+
+func (b *block) figure(label string, v float64) {
+	b.line(fmt.Sprintf("%-40s %-10s", label, twoDecimals(v)))
+}
+
+// twoDecimals is Python's .2f, which spells the special values in small letters.
+func twoDecimals(v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "nan"
+	case math.IsInf(v, 0):
+		return strings.ToLower(strings.TrimPrefix(strconv.FormatFloat(v, 'f', 2, 64), "+"))
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}

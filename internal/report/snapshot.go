@@ -1,0 +1,261 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"spate/internal/call"
+)
+
+// Snapshot is a run as it stands at one moment.
+type Snapshot struct {
+	Phase    string // warm-up, measuring, draining ...
+	Done     int    // requests that ended, whatever their fate
+	Total    int    // 0 when bounded by time only
+	Elapsed  time.Duration
+	Left     time.Duration // call.Unset when unknown
+	InFlight int
+	Waiting  int     // due, but without a slot
+	SentRate float64 // requests/s over the last seconds
+	DoneRate float64
+	OutRate  float64 // output tokens/s over the last seconds, counted as requests end
+	TTFT     Quantiles
+	ITL      Quantiles
+	Failed   int
+	Errors   []ErrorCount // most frequent first
+	Verdict  string       // VALID, SUSPECT, INVALID; empty when not judged yet
+	Note     string       // why, when not valid
+}
+
+// Quantiles are live figures of one latency, good to three digits.
+type Quantiles struct {
+	N        int64
+	P50, P99 time.Duration
+}
+
+// ErrorCount is how often one kind of failure happened.
+type ErrorCount struct {
+	Kind call.Fault
+	N    int
+}
+
+// Colours of the live view, as SGR parameters.
+const (
+	plain  = ""
+	bold   = "1"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+)
+
+// cell is a piece of a line that is shown whole or not at all.
+type cell struct {
+	text  string
+	color string
+}
+
+// Render draws the snapshot as lines of at most width columns, without line ends. It depends on
+// nothing but its arguments.
+func Render(s Snapshot, width int, color bool) []string {
+	width = max(width, 1)
+	lines := []string{
+		join(width, color, progressCells(s, width)),
+		join(width, color, loadCells(s)),
+		join(width, color, latencyCells(s)),
+	}
+	if s.Failed > 0 || len(s.Errors) > 0 {
+		lines = append(lines, join(width, color, []cell{{errorText(s), red}}))
+	}
+	if s.Verdict != "" {
+		lines = append(lines, join(width, color, []cell{{verdictText(s), verdictColor(s.Verdict)}}))
+	}
+	return lines
+}
+
+// Line is the snapshot in one line, for output that is not a terminal.
+func Line(s Snapshot) string {
+	parts := []string{fmt.Sprintf("[%s] %s %s", clock(s.Elapsed), s.Phase, doneText(s))}
+	if s.Left >= 0 {
+		parts[0] += ", " + clock(s.Left) + " left"
+	}
+	for _, c := range append(loadCells(s), latencyCells(s)...) {
+		parts = append(parts, c.text)
+	}
+	if s.Failed > 0 || len(s.Errors) > 0 {
+		parts = append(parts, errorText(s))
+	}
+	if s.Verdict != "" {
+		parts = append(parts, verdictText(s))
+	}
+	return ascii(strings.Join(parts, "; "))
+}
+
+// progressCells are the phase, a bar as wide as the line leaves room for, and the time.
+func progressCells(s Snapshot, width int) []cell {
+	phase := cell{s.Phase, bold}
+	times := clock(s.Elapsed) + " elapsed"
+	if s.Left >= 0 {
+		times += ", " + clock(s.Left) + " left"
+	}
+	rest := []cell{{doneText(s), plain}, {times, plain}}
+	if s.Total == 0 && s.Left < 0 {
+		return append([]cell{phase}, rest...)
+	}
+	room := width - len(s.Phase) - len(rest[0].text) - len(times) - 3*len(gap) - len("[]")
+	if room < 10 {
+		return append([]cell{phase}, rest...)
+	}
+	return append([]cell{phase, {bar(share(s), min(room, 40)), plain}}, rest...)
+}
+
+// share is how much of the run is over, by count or by time, whichever is further.
+func share(s Snapshot) float64 {
+	var f float64
+	if s.Total > 0 {
+		f = float64(s.Done) / float64(s.Total)
+	}
+	if s.Left >= 0 && s.Elapsed+s.Left > 0 {
+		f = max(f, float64(s.Elapsed)/float64(s.Elapsed+s.Left))
+	}
+	return min(max(f, 0), 1)
+}
+
+func bar(f float64, n int) string {
+	full := int(f * float64(n))
+	return "[" + strings.Repeat("#", full) + strings.Repeat(".", n-full) + "]"
+}
+
+func doneText(s Snapshot) string {
+	if s.Total == 0 {
+		return fmt.Sprintf("%d done", s.Done)
+	}
+	return fmt.Sprintf("%d/%d %d%%", s.Done, s.Total, min(100, s.Done*100/s.Total))
+}
+
+func loadCells(s Snapshot) []cell {
+	cells := []cell{{fmt.Sprintf("in flight %d", s.InFlight), plain}}
+	if s.Waiting > 0 {
+		cells = append(cells, cell{fmt.Sprintf("waiting %d", s.Waiting), yellow})
+	}
+	return append(cells,
+		cell{fmt.Sprintf("sent %s req/s", short(s.SentRate)), plain},
+		cell{fmt.Sprintf("done %s req/s", short(s.DoneRate)), plain},
+		cell{fmt.Sprintf("output %s tok/s", short(s.OutRate)), plain})
+}
+
+func latencyCells(s Snapshot) []cell {
+	return []cell{{"TTFT " + s.TTFT.text(), plain}, {"ITL " + s.ITL.text(), plain}}
+}
+
+func (q Quantiles) text() string {
+	if q.N == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("p50 %s p99 %s ms", short(milliseconds(q.P50)), short(milliseconds(q.P99)))
+}
+
+func errorText(s Snapshot) string {
+	kinds := make([]string, 0, len(s.Errors))
+	for _, e := range s.Errors {
+		kinds = append(kinds, fmt.Sprintf("%s %d", e.Kind, e.N))
+	}
+	text := fmt.Sprintf("%d failed", s.Failed)
+	if len(kinds) > 0 {
+		text += ": " + strings.Join(kinds, ", ")
+	}
+	return text
+}
+
+func verdictText(s Snapshot) string {
+	text := "verdict so far " + s.Verdict
+	if s.Note != "" {
+		text += ": " + s.Note
+	}
+	return text
+}
+
+func verdictColor(v string) string {
+	switch v {
+	case "VALID":
+		return green
+	case "SUSPECT":
+		return yellow
+	}
+	return red
+}
+
+const gap = "  "
+
+// join puts cells side by side while they fit. Cells that do not fit are left out; if that is even
+// the first, it is cut.
+func join(width int, color bool, cells []cell) string {
+	var b strings.Builder
+	used := 0
+	for i, c := range cells {
+		text := c.text
+		if i == 0 {
+			text = clip(text, width)
+		} else if used+len(gap)+len(text) > width {
+			continue
+		}
+		if i > 0 {
+			b.WriteString(gap)
+			used += len(gap)
+		}
+		if color && c.color != plain {
+			text = "\x1b[" + c.color + "m" + text + "\x1b[0m"
+		}
+		b.WriteString(text)
+		used += len(clip(c.text, width))
+	}
+	return b.String()
+}
+
+// clip cuts s, which is ASCII but for what a server may have put into a note, to n columns.
+func clip(s string, n int) string {
+	s = ascii(s)
+	if len(s) <= n {
+		return s
+	}
+	if n <= 3 {
+		return s[:n]
+	}
+	return s[:n-2] + ".."
+}
+
+// ascii replaces what a terminal might take for a command or draw wider than one column.
+func ascii(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// clock is a duration as 1:05 or 2:03:04.
+func clock(d time.Duration) string {
+	secs := int(max(d, 0) / time.Second)
+	if h := secs / 3600; h > 0 {
+		return fmt.Sprintf("%d:%02d:%02d", h, secs/60%60, secs%60)
+	}
+	return fmt.Sprintf("%d:%02d", secs/60, secs%60)
+}
+
+// short is a figure in about three digits.
+func short(v float64) string {
+	switch {
+	case v == 0:
+		return "0"
+	case v >= 100 || v <= -100:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 10 || v <= -10:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+func milliseconds(d time.Duration) float64 {
+	return float64(d) / float64(time.Millisecond)
+}
