@@ -22,7 +22,7 @@ func Redact(args []string) []string {
 			out[i] = arg[:len(arg)-len(value)] + redactValue(name, value)
 			flag = name
 		case isFlag:
-			out[i] = redactText(arg)
+			out[i] = RedactText(arg)
 			flag = name
 		default:
 			out[i] = redactValue(flag, arg)
@@ -63,7 +63,7 @@ func redactValue(flag, value string) string {
 		return Redacted
 	case isHeaderFlag(flag):
 		if h, err := ParseHeader(value); err == nil && !secretHeader(h.Name) {
-			return redactText(value)
+			return RedactText(value)
 		}
 		return redactPair(value)
 	}
@@ -73,7 +73,7 @@ func redactValue(flag, value string) string {
 	if at := strings.IndexAny(value, "=:"); at > 0 && isToken(value[:at]) && secretKey(value[:at]) {
 		return redactPair(value)
 	}
-	return redactText(value)
+	return RedactText(value)
 }
 
 // redactPair keeps the name of NAME=VALUE and hides the rest; without a name everything goes.
@@ -127,7 +127,7 @@ func redactJSON(text string) (string, bool) {
 	dec.UseNumber()
 	var tree any
 	if err := dec.Decode(&tree); err != nil || dec.More() {
-		return redactText(brokenJSON.ReplaceAllStringFunc(text, redactBroken)), true
+		return RedactText(brokenJSON.ReplaceAllStringFunc(text, redactBroken)), true
 	}
 	if !redactTree(tree) {
 		return text, true
@@ -152,8 +152,8 @@ func redactTree(node any) bool {
 				changed = true
 				continue
 			}
-			if s, ok := v.(string); ok && redactText(s) != s {
-				n[k] = redactText(s)
+			if s, ok := v.(string); ok && RedactText(s) != s {
+				n[k] = RedactText(s)
 				changed = true
 				continue
 			}
@@ -161,8 +161,8 @@ func redactTree(node any) bool {
 		}
 	case []any:
 		for i, v := range n {
-			if s, ok := v.(string); ok && redactText(s) != s {
-				n[i] = redactText(s)
+			if s, ok := v.(string); ok && RedactText(s) != s {
+				n[i] = RedactText(s)
 				changed = true
 				continue
 			}
@@ -190,9 +190,9 @@ func redactBroken(pair string) string {
 	return strings.TrimSuffix(pair, m[3]) + Redacted
 }
 
-// redactText hides what looks like a secret anywhere in a text: user names and passwords in URLs,
+// RedactText hides what looks like a secret anywhere in a text: user names and passwords in URLs,
 // bearer tokens, keys in queries, and keys with a well-known prefix.
-func redactText(text string) string {
+func RedactText(text string) string {
 	text = schemeUser.ReplaceAllString(text, "${1}"+Redacted+"@")
 	text = userinfo.ReplaceAllString(text, "${1}"+Redacted+"@")
 	text = bearer.ReplaceAllString(text, "${1}${2}"+Redacted)
@@ -202,7 +202,7 @@ func redactText(text string) string {
 
 // MarshalJSON hides the value of headers that carry secrets.
 func (h Header) MarshalJSON() ([]byte, error) {
-	value := redactText(h.Value)
+	value := RedactText(h.Value)
 	if secretHeader(h.Name) {
 		value = Redacted
 	}
@@ -217,7 +217,7 @@ func (h Header) String() string {
 	if secretHeader(h.Name) {
 		return h.Name + "=" + Redacted
 	}
-	return h.Name + "=" + redactText(h.Value)
+	return h.Name + "=" + RedactText(h.Value)
 }
 
 // Redacted returns a copy of the settings that may be saved. Headers and the API key hide
@@ -226,9 +226,9 @@ func (b *Bench) Redacted() Bench {
 	c := *b
 	c.Target.BaseURLs = slices.Clone(b.Target.BaseURLs)
 	for i, u := range c.Target.BaseURLs {
-		c.Target.BaseURLs[i] = redactText(u)
+		c.Target.BaseURLs[i] = RedactText(u)
 	}
-	c.Target.Endpoint = redactText(c.Target.Endpoint)
+	c.Target.Endpoint = RedactText(c.Target.Endpoint)
 	c.Target.Headers = slices.Clone(b.Target.Headers)
 	for i, h := range c.Target.Headers {
 		if secretHeader(h.Name) {
@@ -242,7 +242,7 @@ func (b *Bench) Redacted() Bench {
 	c.Body.ChatTemplate = redactRaw(b.Body.ChatTemplate)
 	c.Output.Metadata = slices.Clone(b.Output.Metadata)
 	for i, kv := range c.Output.Metadata {
-		c.Output.Metadata[i].Value = redactText(kv.Value)
+		c.Output.Metadata[i].Value = RedactText(kv.Value)
 		if secretKey(kv.Key) {
 			c.Output.Metadata[i].Value = Redacted
 		}
@@ -263,7 +263,7 @@ func (b *Bench) Scrub(text string) string {
 	for _, s := range b.secrets() {
 		text = strings.ReplaceAll(text, s, Redacted)
 	}
-	return redactText(text)
+	return RedactText(text)
 }
 
 // secrets lists the longest first, so that one which contains another leaves no rest.

@@ -68,7 +68,7 @@ func (b *Bench) checkTarget(c *checker) {
 	t := &b.Target
 	c.want(t.Port > 0 && t.Port < 65536, "port", "%d is not a port between 1 and 65535", t.Port)
 	for _, u := range t.BaseURLs {
-		c.want(validURL(u), "base-url", "%q is not a URL such as http://localhost:8000", redactText(u))
+		c.want(validURL(u), "base-url", "%q is not a URL such as http://localhost:8000", RedactText(u))
 	}
 	c.want(t.Backend != "", "backend", "no backend named")
 	path, _, _ := strings.Cut(t.Endpoint, "?")

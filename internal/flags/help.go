@@ -32,11 +32,13 @@ Examples:
 
 const helpTail = `
 Flags may be abbreviated, spelled with _ for -, and written --flag value or --flag=value. Each can
-stand in a --config file, or in the environment as SPATE_ and its name (SPATE_MAX_CONCURRENCY=8);
-the command line wins over the file, the file over the environment. OPENAI_API_KEY is the bearer token.
+stand in a --config file, or in the environment as SPATE_ and its name (SPATE_MAX_CONCURRENCY=8); the
+command line wins over the file, the file over the environment. OPENAI_API_KEY is the bearer token.
 Exit codes: 0 done, 1 every request failed or spate did, 2 usage, 3 an objective was not met,
 130 interrupted.
 `
+
+const helpMore = `These are the main flags. --help=all shows all %d, --help=GROUP one group (%s), --help=WORD those a word occurs in.`
 
 // WriteHelp prints help: the main flags for no topic, every flag for "all", one group for its name,
 // and otherwise the flags in which the topic occurs.
@@ -48,8 +50,10 @@ func WriteHelp(w io.Writer, topic string) error {
 		b.WriteString(helpHead + helpExamples)
 		writeGroups(&b, defs, func(d *Def) bool { return d.Main })
 		b.WriteString(helpTail)
-		fmt.Fprintf(&b, "\nThese are the main flags. --help=all shows all %d, --help=GROUP one group (%s),\n--help=WORD those a word occurs in.\n",
-			len(defs), groupNames())
+		b.WriteByte('\n')
+		for _, line := range wrap(fmt.Sprintf(helpMore, len(defs), groupNames()), helpWidth) {
+			b.WriteString(line + "\n")
+		}
 	case topic == "all":
 		b.WriteString(helpHead + helpExamples)
 		writeGroups(&b, defs, func(*Def) bool { return true })

@@ -44,7 +44,7 @@ var groups = []struct {
 	{GroupOutput, "what is written and shown"},
 	{GroupCheck, "what the run is judged by"},
 	{GroupSim, "the embedded server"},
-	{GroupGeneral, "general"},
+	{GroupGeneral, "flags about flags"},
 	{GroupLater, "known, not in this version"},
 }
 

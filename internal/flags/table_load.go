@@ -30,7 +30,7 @@ func loadFlags(b *config.Bench) []Def {
 			Help: "requests in flight at most", Also: also("concurrency", "parallel", "num-concurrency", "max-vus"),
 		},
 		{
-			Name: "duration", Group: GroupLoad, Main: true, Default: "0s", value: duration(&l.Duration),
+			Name: "duration", Group: GroupLoad, Main: true, value: duration(&l.Duration),
 			Help: "send for this long; with --num-prompts, whichever ends first",
 			Also: append(also("benchmark-duration", "max-seconds"), Alias{Name: "max-time-per-run", To: minutes}),
 		},
@@ -55,7 +55,7 @@ func loadFlags(b *config.Bench) []Def {
 			Also: append(also("warmup-request-count", "num-warmup-requests", "warmup-num", "warmup-requests"), Alias{Name: "warmup", To: warmup}),
 		},
 		{
-			Name: "warmup-duration", Group: GroupLoad, Main: true, Default: "0s", value: duration(&l.WarmupDuration),
+			Name: "warmup-duration", Group: GroupLoad, Main: true, value: duration(&l.WarmupDuration),
 			Help: "send for this long before measuring starts; the load goes on without a gap",
 		},
 		{

@@ -94,7 +94,7 @@ func simFlags(b *config.Bench) []Def {
 		{Name: "sim-ttft", Group: GroupSim, Default: "50ms", value: duration(&s.TTFT), Help: "its time to first token"},
 		{Name: "sim-itl", Group: GroupSim, Default: "10ms", value: duration(&s.ITL), Help: "its time between chunks"},
 		{Name: "sim-tokens-per-chunk", Group: GroupSim, Default: "1", value: integer(&s.TokensPerChunk), Help: "tokens in each chunk"},
-		{Name: "sim-jitter", Group: GroupSim, Default: "0s", value: duration(&s.Jitter), Help: "each wait differs by up to this, either way"},
+		{Name: "sim-jitter", Group: GroupSim, value: duration(&s.Jitter), Help: "each wait differs by up to this, either way"},
 		{
 			Name: "sim-faults", Group: GroupSim, value: str(&s.Faults), Meta: "SCRIPT",
 			Help: "faults to inject: refuse, stall, cut, error event, garbage; @FILE reads the script from a file",

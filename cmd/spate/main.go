@@ -1,0 +1,23 @@
+// Command spate measures LLM servers.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"spate/internal/cli"
+)
+
+func main() {
+	os.Exit(cli.Run(context.Background(), cli.Process{
+		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Env: os.LookupEnv, Getwd: os.Getwd, ReadFile: os.ReadFile,
+		Interrupts: func() (<-chan os.Signal, func()) {
+			signals := make(chan os.Signal, 2) // a second interrupt may come while the first is handled
+			signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+			return signals, func() { signal.Stop(signals) }
+		},
+	}))
+}

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"spate/internal/config"
+	"spate/internal/flags"
+)
+
+// otherBenches are the siblings of vllm bench serve.
+var otherBenches = []string{"throughput", "latency", "startup", "sweep", "mm-processor"}
+
+// newBench is `spate bench [serve]`. Its flags follow argparse's rules, which cobra does not know, so
+// internal/flags reads them.
+func newBench(p Process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:                "bench [serve] [flags]",
+		Short:              "Measure a server: vllm bench serve, with proof",
+		DisableFlagParsing: true,
+		ValidArgsFunction:  completeBench,
+		RunE:               func(cmd *cobra.Command, args []string) error { return runBenchArgs(cmd, p, args) },
+	}
+	cmd.SetHelpFunc(func(*cobra.Command, []string) { _ = flags.WriteHelp(p.Stdout, "") })
+	return cmd
+}
+
+// runBenchArgs turns arguments into settings and runs them.
+func runBenchArgs(cmd *cobra.Command, p Process, args []string) error {
+	args, err := dropServe(args)
+	if err != nil {
+		return usage{"spate bench", err}
+	}
+	r, err := flags.Parse(args, flags.Options{Env: p.Env, ReadFile: p.ReadFile, IDPrefix: "bench-" + randomHex() + "-"})
+	if err != nil {
+		if isUsage(err) {
+			return usage{"spate bench", err}
+		}
+		return err
+	}
+	if r.Help {
+		return flags.WriteHelp(p.Stdout, r.Topic)
+	}
+	if r.Bench.Dataset.Salt == "auto" {
+		r.Bench.Dataset.Salt = randomHex()
+	}
+	if _, err := fmt.Fprintln(p.Stdout, r.Namespace); err != nil {
+		return fmt.Errorf("write to standard output: %w", err)
+	}
+	for _, note := range r.Notes {
+		say(p.Stderr, "note: %s\n", note)
+	}
+	if code := runBench(cmd.Context(), p, r.Bench); code != ExitDone {
+		return exit{code}
+	}
+	return nil
+}
+
+// dropServe takes the optional word away and explains the words beside it.
+func dropServe(args []string) ([]string, error) {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		return args, nil
+	}
+	switch {
+	case args[0] == "serve":
+		return args[1:], nil
+	case slices.Contains(otherBenches, args[0]):
+		return nil, fmt.Errorf("%q is known, but this version of spate does not have it yet; it has serve", args[0])
+	}
+	return nil, fmt.Errorf("unknown word %q after bench%s", args[0], config.DidYouMean(args[0], append([]string{"serve"}, otherBenches...)))
+}
+
+// randomHex is eight digits nobody else has.
+func randomHex() string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// completeBench offers flags, their values, or files to a shell.
+func completeBench(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	offers, files := flags.Complete(args, word)
+	if len(args) == 0 && strings.HasPrefix("serve", word) {
+		offers = append(offers, flags.Completion{Text: "serve", Help: "measure a server (the default)"})
+	}
+	var out []string
+	for _, o := range offers {
+		if o.Help == "" {
+			out = append(out, o.Text)
+			continue
+		}
+		out = append(out, o.Text+"\t"+o.Help)
+	}
+	if files {
+		return out, cobra.ShellCompDirectiveDefault
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}

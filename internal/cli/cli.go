@@ -1,0 +1,137 @@
+// Package cli is the command line of spate: one file per command, each turning flags into settings,
+// making one call and printing what comes back. It owns exit codes and hints. cmd/spate calls Run;
+// below it stand internal/flags, internal/config and internal/bench. Read this file, then bench.go.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"spate/internal/config"
+	"spate/internal/flags"
+)
+
+// Exit codes.
+const (
+	ExitDone        = 0
+	ExitFailed      = 1 // every request failed, or spate itself did
+	ExitUsage       = 2
+	ExitUnmet       = 3 // an objective that was asked for is not met
+	ExitInterrupted = 130
+)
+
+// Process is what a command may touch of the process it runs in, so that tests can stand in for it.
+type Process struct {
+	Args     []string // without the program's name
+	Stdin    io.Reader
+	Stdout   io.Writer
+	Stderr   io.Writer
+	Env      func(name string) (string, bool)
+	Getwd    func() (string, error)
+	ReadFile func(name string) ([]byte, error)
+
+	// Interrupts starts the delivery of interrupt and termination signals; until a command calls
+	// it, they end the process as usual. nil means there are none.
+	Interrupts func() (signals <-chan os.Signal, stop func())
+}
+
+// exit is how a command ends with a code after having said all there is to say.
+type exit struct{ code int }
+
+func (e exit) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+
+// usage is a mistake in how a command was called.
+type usage struct {
+	command string
+	err     error
+}
+
+func (u usage) Error() string { return u.err.Error() }
+func (u usage) Unwrap() error { return u.err }
+
+// Run runs one command line and returns the exit code.
+func Run(ctx context.Context, p Process) int {
+	err := newRoot(p).ExecuteContext(ctx)
+	var done exit
+	var bad usage
+	switch {
+	case err == nil:
+		return ExitDone
+	case errors.As(err, &done):
+		return done.code
+	case errors.As(err, &bad):
+		complain(p.Stderr, bad.command, err)
+		say(p.Stderr, "run '%s --help' for what it takes\n", bad.command)
+		return ExitUsage
+	}
+	complain(p.Stderr, "spate", err)
+	return ExitFailed
+}
+
+// complain prints an error, each line of it under the command's name, without secrets.
+func complain(w io.Writer, command string, err error) {
+	for line := range strings.SplitSeq(config.RedactText(err.Error()), "\n") {
+		say(w, "%s: %s\n", command, line)
+	}
+}
+
+// say prints for people; when their terminal is gone there is nobody left to tell.
+func say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
+
+// isUsage reports whether an error is the user's mistake rather than a failure.
+func isUsage(err error) bool {
+	var bad *flags.Error
+	var problems config.Problems
+	return errors.As(err, &bad) || errors.As(err, &problems)
+}
+
+// newRoot assembles the commands.
+func newRoot(p Process) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "spate",
+		Short: "Measure LLM servers, and say how far the numbers can be trusted",
+		Example: `  spate bench --num-prompts 200          measure the server on this machine
+  spate bench --sim --num-prompts 100    measure an embedded one
+  spate bench --help                     all the ways to say what and when to send`,
+		Args:          cobra.ArbitraryArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Version:       versionText(),
+		RunE:          runRoot,
+	}
+	root.SetArgs(p.Args)
+	root.SetIn(p.Stdin)
+	root.SetOut(p.Stdout)
+	root.SetErr(p.Stderr)
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if cmd == root {
+			err = fmt.Errorf("%w: flags of a run come after the command, as in spate bench --num-prompts 200", err)
+		}
+		return usage{cmd.CommandPath(), err}
+	})
+	root.AddCommand(newBench(p), newVersion(p))
+	return root
+}
+
+// runRoot gets what no command took.
+func runRoot(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	err := fmt.Errorf("unknown command %q%s", args[0], config.DidYouMean(args[0], names))
+	if args[0] == "serve" {
+		err = errors.New(`unknown command "serve": did you mean "bench serve"?`)
+	}
+	return usage{"spate", err}
+}
