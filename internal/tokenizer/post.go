@@ -1,0 +1,78 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// templatePart is one element of a template: a special token or the text.
+type templatePart struct {
+	SpecialToken *struct {
+		ID string `json:"id"`
+	} `json:"SpecialToken"`
+	Sequence *struct {
+		ID string `json:"id"`
+	} `json:"Sequence"`
+}
+
+type templateIDs struct {
+	IDs []int32 `json:"ids"`
+}
+
+// newTemplate reads what a post-processor puts around a single text. In a
+// Sequence the later ones go around the earlier.
+func newTemplate(n *node) (prefix, suffix []int32, err error) {
+	for _, p := range n.flatten(func(n *node) []node { return n.PostProcessors }) {
+		var before, after []int32
+		switch p.Type {
+		case "ByteLevel":
+		case "TemplateProcessing":
+			before, after, err = p.template()
+		case "BertProcessing", "RobertaProcessing":
+			before, after, err = p.clsSep()
+		default:
+			err = fmt.Errorf("post-processor %q is not supported", p.Type)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		prefix, suffix = append(before, prefix...), append(suffix, after...)
+	}
+	return prefix, suffix, nil
+}
+
+func (n *node) template() (before, after []int32, err error) {
+	texts := 0
+	for _, part := range n.Single {
+		switch {
+		case part.Sequence != nil:
+			texts++
+		case part.SpecialToken != nil:
+			special, ok := n.SpecialTokens[part.SpecialToken.ID]
+			if !ok {
+				return nil, nil, fmt.Errorf("template uses %q, which is not among its special_tokens", part.SpecialToken.ID)
+			}
+			if texts == 0 {
+				before = append(before, special.IDs...)
+			} else {
+				after = append(after, special.IDs...)
+			}
+		}
+	}
+	if texts != 1 {
+		return nil, nil, fmt.Errorf("template has the text %d times, not once", texts)
+	}
+	return before, after, nil
+}
+
+// clsSep reads the two tokens of BERT: the first goes before, the second after.
+func (n *node) clsSep() (before, after []int32, err error) {
+	var ids [2]int32
+	for i, raw := range []json.RawMessage{n.Cls, n.Sep} {
+		var name string
+		if err := json.Unmarshal(raw, &[2]any{&name, &ids[i]}); err != nil {
+			return nil, nil, fmt.Errorf("post-processor %s: %w", n.Type, err)
+		}
+	}
+	return ids[:1:1], ids[1:], nil
+}
