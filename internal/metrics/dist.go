@@ -155,20 +155,15 @@ func decodeQuantile(dec *json.Decoder) (Quantile, error) {
 // milli turns seconds into the milliseconds reported; vLLM multiplies after averaging, so does this.
 const milli = 1000
 
-// builder makes Dists, sharing its scratch space between them.
-type builder struct {
-	percentiles []float64
-	scratch     []float64
-}
+// builder makes Dists with the same percentiles.
+type builder struct{ percentiles []float64 }
 
-// dist describes xs, which it sorts; results are multiplied by scale.
+// dist describes xs, which it reorders; results are multiplied by scale.
 func (b *builder) dist(xs []float64, scale float64) Dist {
 	d := Dist{N: len(xs), Percentiles: make(Percentiles, 0, len(b.percentiles))}
 	d.Mean = stats.Mean(xs) * scale
-	var std float64
-	std, b.scratch = stats.StdScratch(xs, b.scratch)
-	d.Std = std * scale
-	b.scratch = stats.Sort(xs, b.scratch)
+	d.Std = stats.Std(xs) * scale
+	b.arrange(xs)
 	d.Median = stats.SortedMedian(xs) * scale
 	if len(xs) > 0 {
 		d.Min, d.Max = xs[0]*scale, xs[len(xs)-1]*scale
@@ -179,7 +174,12 @@ func (b *builder) dist(xs []float64, scale float64) Dist {
 	return d
 }
 
-// quantile reads one percentile off sorted data that may end in infinities.
+// arrange makes xs readable at the ranks that the percentiles need.
+func (b *builder) arrange(xs []float64) {
+	stats.Arrange(xs, stats.Ranks(len(xs), b.percentiles, confidence))
+}
+
+// quantile reads one percentile off sorted (or arranged) data that may end in infinities.
 func quantile(sorted []float64, p, scale float64) Quantile {
 	q := Quantile{P: p, Floor: stats.Floor(p, confidence)}
 	q.Enough = len(sorted) >= q.Floor

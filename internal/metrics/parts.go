@@ -81,7 +81,6 @@ func (z *summarizer) failures(recs []call.Record) {
 	f := &z.s.Failures
 	f.Kinds, f.Statuses = []FailureKind{}, map[string]int{}
 	at := map[call.Fault]int{}
-	var shed []*call.Record
 	for _, r := range z.recs {
 		if r.Outcome == call.OK {
 			if r.Attempt > 0 {
@@ -100,8 +99,6 @@ func (z *summarizer) failures(recs []call.Record) {
 			f.Statuses[strconv.Itoa(r.Status)]++
 		}
 		switch r.Fault {
-		case call.FaultShed:
-			shed = append(shed, r)
 		case call.FaultCutoff:
 			f.CutOff++
 		case call.FaultStopped:
@@ -111,20 +108,28 @@ func (z *summarizer) failures(recs []call.Record) {
 	slices.SortStableFunc(f.Kinds, func(a, b FailureKind) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Kind, b.Kind))
 	})
-	f.Shed.Count = len(shed)
-	f.Shed.Latency = z.ms(shed, Closed)
-	f.Shed.RetryAfter = z.ms(shed, func(r *call.Record) (time.Duration, bool) { return r.RetryWait, r.RetryWait > 0 })
 	z.attempts(recs)
 }
 
-// attempts counts what retrying did, and checks the books.
+// attempts counts what happened to single attempts, and checks the books.
 func (z *summarizer) attempts(recs []call.Record) {
 	f, t := &z.s.Failures, z.s.Tally
+	var shed []*call.Record
 	for i := range recs {
-		if recs[i].Phase == call.Measure && recs[i].Retried {
+		r := &recs[i]
+		if r.Phase != call.Measure {
+			continue
+		}
+		if r.Retried {
 			f.Retries++
 		}
+		if r.Fault == call.FaultShed {
+			shed = append(shed, r)
+		}
 	}
+	f.Shed.Count = len(shed)
+	f.Shed.Latency = z.ms(shed, Closed)
+	f.Shed.RetryAfter = z.ms(shed, func(r *call.Record) (time.Duration, bool) { return r.RetryWait, r.RetryWait > 0 })
 	f.Attempts = t.Attempts
 	f.Share = share(t.Failed, t.Due)
 	f.Lost = t.Due - (t.OK + t.Failed + t.Dropped + t.Canceled)

@@ -16,18 +16,18 @@ func (z *summarizer) buckets() (chunksPerS float64, requests int) {
 	first, last := z.span()
 	n := int((last-first+time.Second-1)/time.Second) + 1 // vLLM: ceil of the span, plus one
 	chunks, active := make([]int, n), make([]int, n+1)
+	// Stamps out of order, as a damaged log may have them, must not reach beyond the buckets.
+	at := func(t time.Duration) int { return min(n-1, max(0, int((t-first)/time.Second))) }
 	for _, r := range z.ok {
 		if len(r.Chunks) == 0 {
-			chunks[(r.Sent-first)/time.Second]++ // a TTFT of 0 is an event at the start
+			chunks[at(r.Sent)]++ // a TTFT of 0 is an event at the start
 		}
 		for _, c := range r.Chunks {
-			if k := int((c.At - first) / time.Second); k >= 0 && k < n {
-				chunks[k]++
-			}
+			chunks[at(c.At)]++
 		}
-		latency, _ := z.latency(r)
-		active[(r.Sent-first)/time.Second]++
-		active[(r.Sent+latency-first)/time.Second+1]--
+		from := at(r.Sent)
+		active[from]++
+		active[max(from, at(endOf(r, z.run.EndRule)))+1]--
 	}
 	most, now := 0, 0
 	for k := range chunks {
@@ -40,10 +40,9 @@ func (z *summarizer) buckets() (chunksPerS float64, requests int) {
 
 // span is from the first send to the last end of the successes.
 func (z *summarizer) span() (first, last time.Duration) {
-	first = z.ok[0].Sent
+	first, last = z.ok[0].Sent, z.ok[0].Sent
 	for _, r := range z.ok {
-		latency, _ := z.latency(r)
-		first, last = min(first, r.Sent), max(last, r.Sent+latency)
+		first, last = min(first, r.Sent), max(last, endOf(r, z.run.EndRule))
 	}
 	return first, last
 }
@@ -55,23 +54,41 @@ const (
 	payloadMax  = 1<<payloadBits - 1
 )
 
+// tokenEvents lists when how many tokens came. Peak, batches, window and series all read it, so the
+// tokens are assigned to chunks once.
+func (z *summarizer) tokenEvents(chunks int) {
+	z.events = make([]uint64, 0, chunks)
+	var tokens []int32
+	for _, r := range z.ok {
+		tokens, _ = chunkTokens(tokens, r.Chunks, OutputTokens(r, z.run.Tokenizer))
+		for i, k := range tokens {
+			at := uint64(max(0, r.Chunks[i].At)) << payloadBits
+			for ; k > payloadMax; k -= payloadMax {
+				z.events = append(z.events, at|payloadMax)
+			}
+			if k > 0 {
+				z.events = append(z.events, at|uint64(k))
+			}
+		}
+	}
+	stats.SortUints(z.events, nil, payloadBits)
+}
+
+// walkTokens calls f for every token event, in order of time.
+func (z *summarizer) walkTokens(f func(at time.Duration, tokens int)) {
+	for _, e := range z.events {
+		f(time.Duration(e>>payloadBits), int(e&payloadMax))
+	}
+}
+
 // peakOutput is the most tokens within any second of the run, wherever it begins. The windows that
 // end at an event are the only ones that need looking at; one of them is the fullest.
-func (z *summarizer) peakOutput(events int) float64 {
-	keys := make([]uint64, 0, events)
-	z.walkTokens(func(c call.Chunk, tokens int) {
-		at := uint64(max(0, c.At)) << payloadBits
-		for ; tokens > payloadMax; tokens -= payloadMax {
-			keys = append(keys, at|payloadMax)
-		}
-		keys = append(keys, at|uint64(tokens))
-	})
-	stats.SortUints(keys, nil, payloadBits)
+func (z *summarizer) peakOutput() float64 {
 	most, now, tail := 0, 0, 0
-	for _, k := range keys {
-		now += int(k & payloadMax)
-		for keys[tail]>>payloadBits+uint64(time.Second) <= k>>payloadBits {
-			now -= int(keys[tail] & payloadMax)
+	for _, e := range z.events {
+		now += int(e & payloadMax)
+		for z.events[tail]>>payloadBits+uint64(time.Second) <= e>>payloadBits {
+			now -= int(z.events[tail] & payloadMax)
 			tail++
 		}
 		most = max(most, now)
@@ -79,25 +96,32 @@ func (z *summarizer) peakOutput(events int) float64 {
 	return float64(most)
 }
 
-// inFlight is the time a request was on the wire; false if it never was.
-func inFlight(r *call.Record) (from, to time.Duration, ok bool) {
-	to = firstSet(r.End, r.LastEvent)
-	return r.Sent, to, r.Sent >= 0 && to >= r.Sent
+// stretch is the time an attempt was on the wire, clipped to the measured part.
+type stretch struct{ from, to time.Duration }
+
+// flights lists every attempt that was on the wire during the measured part: failures, attempts
+// that were retried and the tail of the warm-up load the server and hold slots as well. Probes go
+// beside the cap and are left out.
+func (z *summarizer) flights(recs []call.Record) {
+	for i := range recs {
+		r := &recs[i]
+		from, to := r.Sent, min(firstSet(r.End, r.LastEvent), z.run.End)
+		if r.Phase == call.Probe || from < 0 || to < max(from, z.run.Start) {
+			continue
+		}
+		z.wire = append(z.wire, stretch{max(from, z.run.Start), to})
+	}
 }
 
-// concurrency sweeps over the starts and ends of everything that was sent, failures too.
+// concurrency sweeps over the starts and ends of everything on the wire.
 func (z *summarizer) concurrency() {
 	c := &z.s.Concurrency
 	c.Cap = z.run.MaxConcurrency
-	starts, ends := make([]uint64, 0, len(z.recs)), make([]uint64, 0, len(z.recs))
+	starts, ends := make([]uint64, len(z.wire)), make([]uint64, len(z.wire))
 	var held time.Duration
-	for _, r := range z.recs {
-		from, to, ok := inFlight(r)
-		if !ok {
-			continue
-		}
-		starts, ends = append(starts, uint64(from)), append(ends, uint64(to))
-		held += max(0, min(to, z.run.End)-max(from, z.run.Start))
+	for i, w := range z.wire {
+		starts[i], ends[i] = uint64(w.from), uint64(w.to)
+		held += w.to - w.from
 	}
 	c.Peak = peakOverlap(starts, ends)
 	dur := z.run.duration()
@@ -145,7 +169,7 @@ func (z *summarizer) batches() {
 	for _, r := range z.ok {
 		requests[at(endOf(r, z.run.EndRule))] += 1 / seconds(length)
 	}
-	z.walkTokens(func(c call.Chunk, k int) { tokens[at(c.At)] += float64(k) / seconds(length) })
+	z.walkTokens(func(t time.Duration, k int) { tokens[at(t)] += float64(k) / seconds(length) })
 	if in, ok := stats.BatchMeans(requests[:], confidence); ok {
 		z.s.Throughput.RequestCI95 = &Range{max(0, in.Low), in.High}
 	}

@@ -34,7 +34,7 @@ func (z *summarizer) series() {
 			s.Failed[at(r.End)]++
 		}
 	}
-	z.walkTokens(func(c call.Chunk, k int) { s.Output[at(c.At)] += k })
+	z.walkTokens(func(t time.Duration, k int) { s.Output[at(t)] += k })
 	z.meanInFlight(s.InFlight, step)
 	z.s.Series = s
 }
@@ -54,11 +54,9 @@ func stepFor(dur time.Duration) time.Duration {
 // does the rest.
 func (z *summarizer) meanInFlight(dst []float64, step time.Duration) {
 	open := make([]float64, len(dst)+1) // requests open over the whole step, as differences
-	end := z.run.Start + time.Duration(len(dst))*step
-	for _, r := range z.recs {
-		from, to, ok := inFlight(r)
-		from, to = max(from, z.run.Start)-z.run.Start, min(to, end)-z.run.Start
-		if !ok || to <= from {
+	for _, w := range z.wire {
+		from, to := w.from-z.run.Start, w.to-z.run.Start
+		if to <= from {
 			continue
 		}
 		a, b := int(from/step), int(to/step)

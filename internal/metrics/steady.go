@@ -46,8 +46,7 @@ func (z *summarizer) plateau(threshold int) (from, to time.Duration, ok bool) {
 	}
 	events := make([]event, 0, 2*len(z.ok))
 	for _, r := range z.ok {
-		latency, _ := z.latency(r)
-		events = append(events, event{r.Sent, 1}, event{r.Sent + latency, -1})
+		events = append(events, event{r.Sent, 1}, event{endOf(r, z.run.EndRule), -1})
 	}
 	slices.SortFunc(events, func(a, b event) int {
 		if a.at != b.at {
@@ -89,8 +88,8 @@ func (z *summarizer) window(from, to time.Duration) {
 			}
 		}
 	}
-	z.walkTokens(func(c call.Chunk, k int) {
-		if inside(c.At) {
+	z.walkTokens(func(t time.Duration, k int) {
+		if inside(t) {
 			tokens += k
 		}
 	})

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"spate/internal/call"
 	"spate/internal/rng"
 	"spate/internal/stats"
 )
@@ -11,7 +10,7 @@ import (
 // and a list that would equal the one before is not made again.
 func (z *summarizer) streams() {
 	st := z.chunkStats()
-	buf := make([]float64, 0, st.gaps)
+	buf := make([]float64, 0, max(st.gaps, st.tokens))
 	for _, r := range z.ok {
 		buf = appendITL(buf, r.Chunks)
 	}
@@ -37,13 +36,15 @@ func (z *summarizer) streams() {
 		}
 		s.TokenITL = z.b.dist(buf, milli)
 	}
-	z.s.Throughput.PeakOutput = z.peakOutput(st.bearing)
+	z.tokenEvents(st.bearing)
+	z.s.Throughput.PeakOutput = z.peakOutput()
 }
 
 // chunkTotals is what one look over all chunks tells the later ones.
 type chunkTotals struct {
 	gaps    int  // chunk gaps in all
 	bearing int  // chunks that bore tokens
+	tokens  int  // tokens they bore
 	roles   bool // some answer opened with an empty message
 	plain   bool // every chunk of every answer bore one token, so token gaps are chunk gaps
 }
@@ -54,7 +55,7 @@ func (z *summarizer) chunkStats() chunkTotals {
 	s.TokenITLSource = map[string]int{}
 	st := chunkTotals{plain: true}
 	var tokens []int32
-	total, multi := 0, 0
+	multi := 0
 	for _, r := range z.ok {
 		var source TokenSource
 		tokens, source = chunkTokens(tokens, r.Chunks, OutputTokens(r, z.run.Tokenizer))
@@ -71,7 +72,7 @@ func (z *summarizer) chunkStats() chunkTotals {
 			}
 			if k > 0 {
 				st.bearing++
-				total += int(k)
+				st.tokens += int(k)
 				s.MaxChunkTokens = max(s.MaxChunkTokens, int(k))
 			}
 			if k > 1 {
@@ -79,7 +80,7 @@ func (z *summarizer) chunkStats() chunkTotals {
 			}
 		}
 	}
-	s.TokensPerChunk = per(float64(total), float64(st.bearing))
+	s.TokensPerChunk = per(float64(st.tokens), float64(st.bearing))
 	s.MultiShare = share(multi, st.bearing)
 	z.kindShares()
 	return st
@@ -147,18 +148,5 @@ func (z *summarizer) bootstrap(name string, g stats.Groups) *CI {
 		P99:        scaled(b.Quantiles[2]),
 		EffectiveN: b.Size,
 		Block:      b.Block,
-	}
-}
-
-// walkTokens calls f for every chunk of every success that bore tokens.
-func (z *summarizer) walkTokens(f func(c call.Chunk, tokens int)) {
-	var tokens []int32
-	for _, r := range z.ok {
-		tokens, _ = chunkTokens(tokens, r.Chunks, OutputTokens(r, z.run.Tokenizer))
-		for i, k := range tokens {
-			if k > 0 {
-				f(r.Chunks[i], int(k))
-			}
-		}
 	}
 }

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/stats"
 )
 
 // Summarize computes every metric from the records of a run, in whatever order they come.
 func Summarize(recs []call.Record, run Run) Summary {
 	z := newSummarizer(recs, run)
 	z.tally(recs)
+	z.flights(recs)
 	z.vllm()
 	z.clocks()
 	z.streams()
@@ -40,6 +40,8 @@ type summarizer struct {
 	ok     []*call.Record // the successes among them
 	misses int            // failed, dropped or cut off: not delivered, and not because the user stopped
 	b      builder
+	wire   []stretch
+	events []uint64 // output tokens of the successes in order of time, packed by packToken
 	s      Summary
 }
 
@@ -219,10 +221,10 @@ func (z *summarizer) rateOf(stamp func(*call.Record) time.Duration) *float64 {
 func (z *summarizer) errorAdjusted() {
 	adjust := func(f func(*call.Record) (time.Duration, bool)) Percentiles {
 		xs := z.times(z.ok, f)
-		z.b.scratch = stats.Sort(xs, z.b.scratch)
 		for range z.misses {
 			xs = append(xs, math.Inf(1))
 		}
+		z.b.arrange(xs)
 		ps := make(Percentiles, 0, len(z.b.percentiles))
 		for _, p := range z.b.percentiles {
 			ps = append(ps, quantile(xs, p, milli))

@@ -173,7 +173,7 @@ type FailureKind struct {
 	Example string     `json:"example"` // message of the first of them
 }
 
-// Shed is load the server refused (429, or 503 with Retry-After).
+// Shed is load the server refused (429, or 503 with Retry-After); every attempt counts.
 type Shed struct {
 	Count      int  `json:"count"`
 	Latency    Dist `json:"latency_ms"`     // sent to end

@@ -118,7 +118,7 @@ func (b *booter) estimates() []float64 {
 	est := make([]float64, 1+len(b.percentiles))
 	est[0] = Mean(b.g.Values)
 	s := slices.Clone(b.g.Values)
-	Sort(s, nil)
+	slices.Sort(s)
 	for i, p := range b.percentiles {
 		est[1+i] = SortedPercentile(s, p)
 	}
@@ -181,39 +181,6 @@ func bringLeast(xs []float64) {
 		}
 	}
 }
-
-// selectRank puts the value of rank k into its place, nothing larger left and nothing smaller right
-// of it.
-func selectRank(xs []float64, k int) {
-	for lo, hi := 0, len(xs)-1; lo < hi; {
-		pivot := middle(xs[lo], xs[(lo+hi)/2], xs[hi])
-		i, j := lo, hi
-		for i <= j {
-			for xs[i] < pivot {
-				i++
-			}
-			for xs[j] > pivot {
-				j--
-			}
-			if i <= j {
-				xs[i], xs[j] = xs[j], xs[i]
-				i++
-				j--
-			}
-		}
-		switch {
-		case k <= j:
-			hi = j
-		case k >= i:
-			lo = i
-		default:
-			return
-		}
-	}
-}
-
-// middle is the median of three.
-func middle(a, b, c float64) float64 { return max(min(a, b), min(max(a, b), c)) }
 
 // BatchMeans gives the interval of a rate from counts in equal consecutive stretches of time, by
 // Student's t on the batches; false with fewer than two.

@@ -9,14 +9,14 @@ import (
 // data; 0 of an empty slice. It does not change xs.
 func Percentile(xs []float64, p float64) float64 {
 	s := slices.Clone(xs)
-	Sort(s, nil)
+	slices.Sort(s)
 	return SortedPercentile(s, p)
 }
 
 // Median is NumPy's median; 0 of an empty slice. It does not change xs.
 func Median(xs []float64) float64 {
 	s := slices.Clone(xs)
-	Sort(s, nil)
+	slices.Sort(s)
 	return SortedMedian(s)
 }
 

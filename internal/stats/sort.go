@@ -1,7 +1,6 @@
 package stats
 
 import (
-	"math"
 	"slices"
 	"strconv"
 )
@@ -15,64 +14,6 @@ const (
 
 // radixFrom is the length from which the radix sort beats the comparison sort.
 const radixFrom = 4096
-
-// Sort sorts xs ascending. Long slices are sorted by radix, several times faster than by
-// comparison; scratch is the second buffer that needs, and the (possibly grown) buffer is returned
-// for the next call. NaN is not expected and lands at the end.
-func Sort(xs, scratch []float64) []float64 {
-	if len(xs) < radixFrom {
-		slices.Sort(xs)
-		return scratch
-	}
-	scratch = Resize(scratch, len(xs))
-	src, dst := xs, scratch
-	for shift := 0; shift < 64; shift += digitBits {
-		if scatter(dst, src, shift) {
-			src, dst = dst, src
-		}
-	}
-	if &src[0] != &xs[0] {
-		copy(xs, src)
-	}
-	return scratch
-}
-
-// scatter moves src to dst ordered by the digit at shift, keeping the order of equal digits. It
-// reports false when all digits are equal and nothing moved.
-func scatter(dst, src []float64, shift int) bool {
-	var count [radix]int
-	for _, x := range src {
-		count[sortKey(x)>>shift&(radix-1)]++
-	}
-	if !places(&count, len(src)) {
-		return false
-	}
-	for _, x := range src {
-		d := sortKey(x) >> shift & (radix - 1)
-		dst[count[d]] = x
-		count[d]++
-	}
-	return true
-}
-
-// places turns counts into first places; false when one digit has all n.
-func places(count *[radix]int, n int) bool {
-	at := 0
-	for i, c := range count {
-		if c == n {
-			return false
-		}
-		count[i] = at
-		at += c
-	}
-	return true
-}
-
-// sortKey maps a float64 to an integer of the same order.
-func sortKey(x float64) uint64 {
-	b := math.Float64bits(x)
-	return b ^ (uint64(int64(b)>>63) | 1<<63)
-}
 
 // SortUints sorts keys ascending by the bits from shift upwards, by radix; scratch is the second
 // buffer, returned for the next call. Bits below shift may carry a payload.
@@ -107,7 +48,8 @@ func SortUints(keys, scratch []uint64, shift int) []uint64 {
 	return scratch
 }
 
-// scatterUints is scatter for integers.
+// scatterUints moves src to dst ordered by the digit at shift, keeping the order of equal digits. It
+// reports false when all digits are equal and nothing moved.
 func scatterUints(dst, src []uint64, shift int) bool {
 	var count [radix]int
 	for _, k := range src {
@@ -120,6 +62,19 @@ func scatterUints(dst, src []uint64, shift int) bool {
 		d := k >> shift & (radix - 1)
 		dst[count[d]] = k
 		count[d]++
+	}
+	return true
+}
+
+// places turns counts into first places; false when one digit has all n.
+func places(count *[radix]int, n int) bool {
+	at := 0
+	for i, c := range count {
+		if c == n {
+			return false
+		}
+		count[i] = at
+		at += c
 	}
 	return true
 }

@@ -58,30 +58,23 @@ func Mean(xs []float64) float64 {
 
 // Std is the population standard deviation (ddof 0); 0 of an empty slice.
 func Std(xs []float64) float64 {
-	std, _ := StdScratch(xs, nil)
-	return std
+	if len(xs) == 0 {
+		return 0
+	}
+	return math.Sqrt(sumSquares(xs, Mean(xs)) / float64(len(xs)))
 }
 
-// StdScratch is Std with a buffer to work in, for callers with long slices. It returns the buffer,
-// grown if it had to be.
-func StdScratch(xs, buf []float64) (std float64, grown []float64) {
-	if len(xs) == 0 {
-		return 0, buf
+// sumSquares adds the squared distances from mean in the order of Sum.
+func sumSquares(xs []float64, mean float64) float64 {
+	if n := len(xs); n > sumBlock {
+		half := n / 2
+		half -= half % 8
+		return sumSquares(xs[:half], mean) + sumSquares(xs[half:], mean)
 	}
-	mean := Mean(xs)
-	buf = Resize(buf, len(xs))
+	var buf [sumBlock]float64
 	for i, x := range xs {
 		d := x - mean
 		buf[i] = float64(d * d)
 	}
-	return math.Sqrt(Sum(buf) / float64(len(xs))), buf
-}
-
-// Resize returns a slice of length n, keeping buf's storage when it is large enough. The content is
-// arbitrary.
-func Resize(buf []float64, n int) []float64 {
-	if cap(buf) < n {
-		return make([]float64, n)
-	}
-	return buf[:n]
+	return Sum(buf[:len(xs)])
 }

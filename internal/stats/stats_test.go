@@ -143,15 +143,17 @@ func TestStdIsPopulation(t *testing.T) {
 	near(t, "Std", Std([]float64{2, 4, 4, 4, 5, 5, 7, 9}), 2, 0)
 }
 
-func TestSortAgainstStandard(t *testing.T) {
+func TestArrangeAgainstSorting(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, n := range []int{0, 1, radixFrom - 1, radixFrom, 3*radixFrom + 7} {
+	ps := []float64{99, 50, 99.9, 0, 100, 37.5}
+	for _, n := range []int{0, 1, 2, arrangeFrom - 1, arrangeFrom, 3*arrangeFrom + 7} {
 		for name, gen := range map[string]func(int) float64{
 			"normal":   func(int) float64 { return r.NormFloat64() },
-			"positive": func(int) float64 { return r.ExpFloat64() * 0.01 },
 			"equal":    func(int) float64 { return 3 },
 			"few":      func(int) float64 { return float64(r.IntN(4)) - 1 },
+			"rising":   func(i int) float64 { return float64(i) },
 			"falling":  func(i int) float64 { return -float64(i) },
+			"organ":    func(i int) float64 { return float64(min(i, n-i)) },
 			"infinite": func(i int) float64 { return []float64{math.Inf(1), -1, 0, math.Inf(-1)}[i%4] },
 		} {
 			xs := make([]float64, n)
@@ -160,9 +162,27 @@ func TestSortAgainstStandard(t *testing.T) {
 			}
 			want := slices.Clone(xs)
 			slices.Sort(want)
-			Sort(xs, nil)
+			ranks := Ranks(n, ps, 0.95)
+			Arrange(xs, ranks)
+			for _, k := range ranks {
+				if xs[k] != want[k] {
+					t.Errorf("%s %d: rank %d = %v, want %v", name, n, k, xs[k], want[k])
+				}
+			}
+			for _, p := range ps {
+				if a, b := SortedPercentile(xs, p), SortedPercentile(want, p); a != b && !math.IsNaN(b) {
+					t.Errorf("%s %d: p%v = %v, want %v", name, n, p, a, b)
+				}
+				if a, b := QuantileInterval(xs, p, 0.95), QuantileInterval(want, p, 0.95); a != b {
+					t.Errorf("%s %d: interval of p%v = %v, want %v", name, n, p, a, b)
+				}
+			}
+			if a, b := SortedMedian(xs), SortedMedian(want); a != b && !math.IsNaN(b) {
+				t.Errorf("%s %d: median = %v, want %v", name, n, a, b)
+			}
+			slices.Sort(xs)
 			if !slices.Equal(xs, want) {
-				t.Errorf("%s %d: wrong order", name, n)
+				t.Errorf("%s %d: values were lost", name, n)
 			}
 		}
 	}
