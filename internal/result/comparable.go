@@ -1,0 +1,90 @@
+package result
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// conditions are the parts of a run's settings that change what its figures mean: what was sent, when,
+// and how it was asked for. Where it went and what was written are the user's business.
+var conditions = []string{"dataset", "load", "body", "model", "target.backend", "target.endpoint", "client"}
+
+// ignored are settings within them that never matter.
+var ignored = []string{"load.request_id_prefix", "model.tokenizer", "model.served_name", "dataset.path"}
+
+// Comparable says whether the figures of two runs may be set side by side. The error names the
+// conditions that differ.
+func (r *Run) Comparable(o *Run) error {
+	var diffs []string
+	note := func(what string, a, b any) {
+		if a != b {
+			diffs = append(diffs, fmt.Sprintf("%s: %v against %v", what, a, b))
+		}
+	}
+	note("end of latency", r.Plan.EndRule, o.Plan.EndRule)
+	note("state", r.State, o.State)
+	a, errA := flatten(r.Config)
+	b, errB := flatten(o.Config)
+	if errA != nil || errB != nil {
+		return fmt.Errorf("runs %s and %s cannot be compared: settings of one are unreadable", r.ID, o.ID)
+	}
+	keys := maps.Clone(a)
+	maps.Copy(keys, b)
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if matters(key) {
+			note(key, or(a[key], "unset"), or(b[key], "unset"))
+		}
+	}
+	if len(diffs) == 0 {
+		return nil
+	}
+	const most = 5
+	if n := len(diffs); n > most {
+		diffs = append(diffs[:most], fmt.Sprintf("and %d more", n-most))
+	}
+	return fmt.Errorf("runs %s and %s differ in %s", r.ID, o.ID, strings.Join(diffs, "; "))
+}
+
+func or(s, unset string) string {
+	if s == "" {
+		return unset
+	}
+	return s
+}
+
+func matters(key string) bool {
+	within := func(parts []string) bool {
+		return slices.ContainsFunc(parts, func(p string) bool { return key == p || strings.HasPrefix(key, p+".") })
+	}
+	return within(conditions) && !within(ignored)
+}
+
+// flatten turns settings into paths and values; null counts as absent.
+func flatten(config json.RawMessage) (map[string]string, error) {
+	out := make(map[string]string)
+	if len(config) == 0 {
+		return out, nil
+	}
+	var tree any
+	if err := json.Unmarshal(config, &tree); err != nil {
+		return nil, fmt.Errorf("decode settings: %w", err)
+	}
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		switch v := v.(type) {
+		case nil:
+		case map[string]any:
+			for k, child := range v {
+				walk(strings.TrimPrefix(path+"."+k, "."), child)
+			}
+		default:
+			text, _ := json.Marshal(v) // a decoded value always encodes
+			out[path] = string(text)
+		}
+	}
+	walk("", tree)
+	return out, nil
+}

@@ -1,0 +1,131 @@
+package result
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"spate/internal/recorder"
+)
+
+// Open reads the run in a folder. Where there is no readable result, as after a kill, it computes one
+// from the plan and the records and says so in State and Notes. Nothing is written.
+func Open(dir string) (*Run, error) {
+	if err := checkFolder(dir); err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(filepath.Join(dir, ResultFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return recoverRun(dir, "there is no "+ResultFile+": the run was killed, or is still going on")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read result: %w", err)
+	}
+	run, err := Decode(data)
+	if newer := (*newerError)(nil); errors.As(err, &newer) {
+		return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, ResultFile), err)
+	}
+	if err != nil {
+		return recoverRun(dir, fmt.Sprintf("%s cannot be read (%v)", ResultFile, err))
+	}
+	run.Dir = dir
+	return run, nil
+}
+
+// checkFolder names the mistake in a path that is no run folder.
+func checkFolder(dir string) error {
+	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("run folder %s does not exist", dir)
+	}
+	if err != nil {
+		return fmt.Errorf("open run folder: %w", err)
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s is a file: give the run's folder, %s", dir, filepath.Dir(dir))
+	}
+	for _, name := range []string{ResultFile, RunFile, RecordsFile} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not a run folder: it has none of %s, %s and %s", dir, ResultFile, RunFile, RecordsFile)
+}
+
+// newerError is a file from a later version, which must not be mistaken for a damaged one.
+type newerError struct{ schema int }
+
+func (e *newerError) Error() string {
+	return fmt.Sprintf("written by a newer spate (schema %d; this one reads up to %d)", e.schema, Schema)
+}
+
+// Decode reads a result of this or any earlier version.
+func Decode(data []byte) (*Run, error) {
+	var head struct {
+		Schema int `json:"schema"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return nil, fmt.Errorf("decode result: %w", err)
+	}
+	switch {
+	case head.Schema > Schema:
+		return nil, &newerError{head.Schema}
+	case head.Schema < 1:
+		return nil, errors.New("not a result of spate: it has no schema")
+	}
+	run := new(Run)
+	if err := json.Unmarshal(data, run); err != nil {
+		return nil, fmt.Errorf("decode result: %w", err)
+	}
+	return run, nil
+}
+
+// recoverRun computes a result from what a run without one left behind.
+func recoverRun(dir, why string) (*Run, error) {
+	run, err := readPlan(dir)
+	if err != nil {
+		return nil, err
+	}
+	run.State, run.Dir = Recovered, dir
+	run.Notes = append(run.Notes, why+"; the figures below are computed from the requests that had finished")
+	recs, damage, err := recorder.Read(filepath.Join(dir, RecordsFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if damage.Any() {
+		run.Damage = &damage
+		run.Notes = append(run.Notes, RecordsFile+": "+damage.String())
+	}
+	run.Plan.Due = 0 // what fell due after the last record is not known
+	run.Records = recorder.Stats{Accepted: int64(len(recs)), Written: int64(len(recs))}
+	run.Compute(recs)
+	if missing := run.Plan.Requests - run.Tally.Due; missing > 0 {
+		run.Notes = append(run.Notes, fmt.Sprintf("%d of %d planned requests have no record", missing, run.Plan.Requests))
+	}
+	return run, nil
+}
+
+// readPlan reads run.json. Without a readable one the records still say most.
+func readPlan(dir string) (*Run, error) {
+	blank := &Run{Schema: Schema, ID: filepath.Base(dir)}
+	data, err := os.ReadFile(filepath.Join(dir, RunFile))
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			blank.Notes = []string{"there is no " + RunFile + ": settings are unknown"}
+			return blank, nil
+		}
+		return nil, fmt.Errorf("read plan: %w", err)
+	}
+	run, err := Decode(data)
+	if newer := (*newerError)(nil); errors.As(err, &newer) {
+		return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, RunFile), err)
+	}
+	if err != nil {
+		blank.Notes = []string{fmt.Sprintf("%s cannot be read (%v): settings are unknown", RunFile, err)}
+		return blank, nil
+	}
+	return run, nil
+}
