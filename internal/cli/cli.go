@@ -111,13 +111,32 @@ func newRoot(p Process) *cobra.Command {
 	root.SetErr(p.Stderr)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if cmd == root {
+		switch {
+		case cmd == root && !strings.HasPrefix(p.Args[0], "-"):
+			return runRoot(root, p.Args)
+		case cmd == root:
 			err = fmt.Errorf("%w: flags of a run come after the command, as in spate bench --num-prompts 200", err)
 		}
 		return usage{cmd.CommandPath(), err}
 	})
 	root.AddCommand(newBench(p), newVersion(p))
+	for _, c := range root.Commands() {
+		c.Args = usageArgs(c.Args)
+	}
 	return root
+}
+
+// usageArgs makes a wrong number of arguments a usage mistake.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if check == nil {
+			return nil
+		}
+		if err := check(cmd, args); err != nil {
+			return usage{cmd.CommandPath(), err}
+		}
+		return nil
+	}
 }
 
 // runRoot gets what no command took.

@@ -22,7 +22,10 @@ func Nearest(word string, candidates []string) string {
 	word = fold(word)
 	best, bestCost := "", limit(word)+1
 	for _, c := range candidates {
-		cost := distance(word, fold(c))
+		cost := bestCost
+		if gap := len(word) - len(c); max(gap, -gap) <= 4*limit(word) { // else it cannot be near, and long words take long
+			cost = distance(word, fold(c))
+		}
 		if len(word) >= 4 && strings.Contains(fold(c), word) {
 			cost = min(cost, 2)
 		}

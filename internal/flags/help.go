@@ -32,8 +32,9 @@ Examples:
 
 const helpTail = `
 Flags may be abbreviated, spelled with _ for -, and written --flag value or --flag=value. Each can
-stand in a --config file, or in the environment as SPATE_ and its name (SPATE_MAX_CONCURRENCY=8); the
-command line wins over the file, the file over the environment. OPENAI_API_KEY is the bearer token.
+stand in a --config file, or in the environment as SPATE_ and its name (SPATE_MAX_CONCURRENCY=8).
+The command line wins over the file, the file over the environment. OPENAI_API_KEY is the bearer
+token.
 Exit codes: 0 done, 1 every request failed or spate did, 2 usage, 3 an objective was not met,
 130 interrupted.
 `

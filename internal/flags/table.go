@@ -72,6 +72,9 @@ func (d *Def) Type() string {
 	if d.Meta != "" {
 		return d.Meta
 	}
+	if len(d.Choices) > 0 {
+		return "NAME"
+	}
 	return d.value.kind
 }
 

@@ -1,0 +1,334 @@
+package flags
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"spate/internal/config"
+)
+
+func parse(t *testing.T, args ...string) *config.Bench {
+	t.Helper()
+	r, err := Parse(args, Options{})
+	if err != nil {
+		t.Fatalf("Parse(%q): %v", args, err)
+	}
+	return r.Bench
+}
+
+func TestParseForms(t *testing.T) {
+	cases := map[string]struct {
+		args string
+		ok   func(*config.Bench) bool
+	}{
+		"underscores":          {"--num_prompts 5", func(b *config.Bench) bool { return b.Load.NumPrompts == 5 }},
+		"equals":               {"--num-prompts=5", func(b *config.Bench) bool { return b.Load.NumPrompts == 5 }},
+		"last one wins":        {"--num-prompts 5 --num-prompts 6", func(b *config.Bench) bool { return b.Load.NumPrompts == 6 }},
+		"several values":       {"--goodput ttft:200 tpot:50", func(b *config.Bench) bool { return len(b.Check.Goodput) == 2 && b.Check.Goodput[1].MS == 50 }},
+		"several then flag":    {"--goodput ttft:200 tpot:50 --port 1", func(b *config.Bench) bool { return len(b.Check.Goodput) == 2 && b.Target.Port == 1 }},
+		"repeated list":        {"--header A=b --header C=d", func(b *config.Bench) bool { return len(b.Target.Headers) == 2 }},
+		"empty list":           {"--metadata --port 1", func(b *config.Bench) bool { return b.Output.Metadata == nil && b.Has("metadata") }},
+		"abbreviation":         {"--num-p 5", func(b *config.Bench) bool { return b.Load.NumPrompts == 5 }},
+		"abbreviation vllm's":  {"--output 5", func(b *config.Bench) bool { return *b.Dataset.OutputLen == 5 }},
+		"abbreviation ours":    {"--stag 3s@1", func(b *config.Bench) bool { return len(b.Load.Stages) == 1 }},
+		"abbreviation of both": {"--conf x.yaml", nil},
+		"infinite":             {"--request-rate inf --burstiness Infinity", func(b *config.Bench) bool { return b.Load.RequestRate.Inf() && b.Load.Burstiness.Inf() }},
+		"exponent":             {"--request-rate 1e2", func(b *config.Bench) bool { return b.Load.RequestRate == 100 }},
+		"python digits":        {"--num-prompts 1_000", func(b *config.Bench) bool { return b.Load.NumPrompts == 1000 }},
+		"negative value":       {"--presence-penalty -0.5 --frequency-penalty -1", func(b *config.Bench) bool { return *b.Body.PresencePenalty == -0.5 && *b.Body.FrequencyPenalty == -1 }},
+		"switch":               {"--save-result --ignore_eos", func(b *config.Bench) bool { return b.Output.SaveResult && b.Body.IgnoreEOS }},
+		"switch said off":      {"--save-result=false", func(b *config.Bench) bool { return !b.Output.SaveResult }},
+		"json":                 {`--extra-body {"a":[1,2]}`, func(b *config.Bench) bool { return string(b.Body.Extra) == `{"a":[1,2]}` }},
+		"dotted":               {"--extra-body.top_k 5 --extra-body.x.y=true --extra-body.s text", func(b *config.Bench) bool { return string(b.Body.Extra) == `{"s":"text","top_k":5,"x":{"y":true}}` }},
+		"dotted underscore":    {"--extra_body.max_tokens 5", func(b *config.Bench) bool { return string(b.Body.Extra) == `{"max_tokens":5}` }},
+		"dotted list":          {"--extra-body.stop+ a,b --extra-body.stop+ c", func(b *config.Bench) bool { return string(b.Body.Extra) == `{"stop":["a","b","c"]}` }},
+		"dotted over whole":    {`--extra-body.a 2 --extra-body {"a":1,"b":1}`, func(b *config.Bench) bool { return string(b.Body.Extra) == `{"a":2,"b":1}` }},
+		"dot in value":         {"--base-url=http://1.2.3.4:80", func(b *config.Bench) bool { return b.Target.BaseURLs[0] == "http://1.2.3.4:80" }},
+		"several urls":         {"--base-url http://a http://b,http://c --url http://d", func(b *config.Bench) bool { return len(b.Target.BaseURLs) == 4 }},
+		"ratio as json": {`--random-range-ratio {"input":0.1,"output":0.2}`, func(b *config.Bench) bool {
+			return b.Dataset.Random.RangeRatio == config.RangeRatio{Input: 0.1, Output: 0.2}
+		}},
+		"endpoint type": {"--endpoint-type openai-chat --backend vllm", func(b *config.Bench) bool {
+			return b.Target.Backend == config.OpenAIChat && b.Target.Endpoint == config.ChatPath
+		}},
+		"endpoint type aiperf": {"--endpoint-type chat", func(b *config.Bench) bool { return b.Target.Backend == config.OpenAIChat }},
+		"old dataset":          {"--dataset ./sg.json", func(b *config.Bench) bool { return b.Dataset.Name == "sharegpt" && b.Dataset.Path == "./sg.json" }},
+		"old skip template":    {"--custom-skip-chat-template --best-of 1 --use-beam-search", func(b *config.Bench) bool { return b.Dataset.SkipChatTemplate && *b.Body.BestOf == 1 }},
+		"isl and osl":          {"--isl 10 --osl 20", func(b *config.Bench) bool { return b.Dataset.Random.InputLen == 10 && b.Dataset.Random.OutputLen == 20 }},
+		"concurrency":          {"--concurrency 8", func(b *config.Bench) bool { return *b.Load.MaxConcurrency == 8 && b.Has("max-concurrency") }},
+		"parallel": {"--parallel 8 --number 10 --rate 3", func(b *config.Bench) bool {
+			return *b.Load.MaxConcurrency == 8 && b.Load.NumPrompts == 10 && b.Load.RequestRate == 3
+		}},
+		"arrival constant":    {"--arrival-pattern constant", func(b *config.Bench) bool { return b.Load.Burstiness.Inf() }},
+		"arrival poisson":     {"--request-rate-mode poisson", func(b *config.Bench) bool { return b.Load.Burstiness == 1 }},
+		"duration":            {"--duration 90", func(b *config.Bench) bool { return b.Load.Duration == 90*time.Second && b.Load.NumPrompts == 0 }},
+		"duration and count":  {"--duration 1m --num-prompts 9", func(b *config.Bench) bool { return b.Load.NumPrompts == 9 }},
+		"max time in minutes": {"--max-time-per-run 2", func(b *config.Bench) bool { return b.Load.Duration == 2*time.Minute }},
+		"grace for ever":      {"--duration 1m --grace-period inf", func(b *config.Bench) bool { return b.Load.GracePeriod == config.Forever }},
+		"warmup count":        {"--warmup 10", func(b *config.Bench) bool { return b.Load.NumWarmups == 10 }},
+		"warmup time":         {"--warmup 30s", func(b *config.Bench) bool { return b.Load.WarmupDuration == 30*time.Second }},
+		"extra inputs":        {"--extra-inputs min_tokens:5 tag:x", func(b *config.Bench) bool { return string(b.Body.Extra) == `{"min_tokens":5,"tag":"x"}` }},
+		"ttft sla":            {"--ttft-sla-ms 200", func(b *config.Bench) bool { return b.Check.Goodput[0] == config.Limit{Metric: "ttft", MS: 200} }},
+		"ui words":            {"--ui dashboard", func(b *config.Bench) bool { return b.Output.UI == config.UILive }},
+		"short model":         {"-m x", func(b *config.Bench) bool { return b.Model.ID == "x" }},
+		"slo list":            {"--slo p99_ttft<500ms,rps>1 error_rate<1%", func(b *config.Bench) bool { return len(b.Check.SLO) == 3 }},
+		"percentiles": {"--metric-percentiles 50,99.9 --percentile-metrics ttft,e2el", func(b *config.Bench) bool {
+			return b.Output.Percentiles[1] == 99.9 && b.Output.PercentileMetrics[1] == "e2el"
+		}},
+		"ready check":       {"--ready-check-timeout-sec 600", func(b *config.Bench) bool { return b.Target.ReadyTimeout == 10*time.Minute }},
+		"later, at default": {"--prefix-repetition-prefix-len 256 --hf-split=", func(b *config.Bench) bool { return b.Dataset.PrefixRepetition.PrefixLen == 256 }},
+		"stages":            {"--stages 30s@2,60s@8", func(b *config.Bench) bool { return b.Load.Stages[1].Rate == 8 && b.Load.NumPrompts == 0 }},
+		"sim":               {"--sim --sim-ttft 20ms --sim-tokens-per-chunk 4", func(b *config.Bench) bool { return b.Sim.Enabled && b.Sim.TTFT == 20*time.Millisecond }},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if c.ok == nil {
+				_, err := Parse(strings.Fields(c.args), Options{ReadFile: noFile})
+				if err == nil || !strings.Contains(err.Error(), "--config") {
+					t.Fatalf("got %v, want --config to be meant", err)
+				}
+				return
+			}
+			if b := parse(t, strings.Fields(c.args)...); !c.ok(b) {
+				t.Errorf("%s gave %+v", c.args, b)
+			}
+		})
+	}
+}
+
+func noFile(name string) ([]byte, error) {
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+}
+
+func TestParseMistakes(t *testing.T) {
+	cases := map[string]struct {
+		args string
+		want []string // all in the message
+	}{
+		"misspelt":               {"--modle x", []string{"--modle", "did you mean --model?"}},
+		"misspelt alias":         {"--concurency 5", []string{"--concurrency (--max-concurrency)"}},
+		"nothing near":           {"--zzzzqq 1", []string{"unknown flag --zzzzqq"}},
+		"ambiguous":              {"--num 5", []string{"ambiguous", "--num-prompts", "--num-warmups"}},
+		"not a number":           {"--port 80a", []string{"--port", `"80a"`, "whole number"}},
+		"not whole":              {"--num-prompts 1.5", []string{"--num-prompts", "whole number"}},
+		"not a float":            {"--request-rate fast", []string{"--request-rate", `"fast"`, "not a number"}},
+		"not a number at all":    {"--request-rate nan", []string{"not a number"}},
+		"a sweep":                {"--concurrency 1,8,64", []string{"--concurrency", "sweep"}},
+		"choice":                 {"--backend opnai", []string{"--backend", `"opnai"`, "vllm, openai, openai-chat", `did you mean "openai"?`}},
+		"choice with alias":      {"--api chatt", []string{"--api (--backend)", "chatt"}},
+		"later backend":          {"--backend sglang", []string{`"sglang" is known`, "does not have it yet"}},
+		"later dataset":          {"--dataset-name prefix_repetition", []string{"is known", "random, sharegpt, sonnet, custom"}},
+		"later dataset dashed":   {"--dataset-name prefix-repetition", []string{"is known"}},
+		"later flag":             {"--hf-subset x", []string{"--hf-subset is known", "the hf dataset"}},
+		"later switch":           {"--plot-timeline", []string{"--plot-timeline is known", "charts"}},
+		"later tri-state":        {"--no-self-timed", []string{"--no-self-timed", "timed_trace"}},
+		"missing value":          {"--model", []string{"--model needs a value"}},
+		"missing before flag":    {"--model --port 5", []string{"--model needs a value", `"--port" looks like a flag`}},
+		"stray word":             {"--save-result true", []string{`"true"`, "--save-result is a switch"}},
+		"stray after one":        {"--model a b", []string{`"b"`, "--model takes one value"}},
+		"stray at start":         {"hello", []string{`unexpected argument "hello"`}},
+		"dotted on plain":        {"--model.x 5", []string{"only JSON flags"}},
+		"dotted empty":           {"--extra-body..x 5", []string{"empty"}},
+		"json broken":            {"--extra-body {a:1}", []string{"--extra-body", "JSON object"}},
+		"json not object":        {"--extra-body [1]", []string{"JSON object"}},
+		"goodput malformed":      {"--goodput ttft=200", []string{"--goodput", "NAME:MILLISECONDS"}},
+		"goodput name":           {"--goodput itl:20", []string{"ttft, tpot, e2el"}},
+		"header malformed":       {"--header Foo", []string{"--header", "KEY=VALUE"}},
+		"stages malformed":       {"--stages 30s", []string{"--stages", "TIME@RATE"}},
+		"duration malformed":     {"--duration soon", []string{"--duration", `"soon"`, "30s"}},
+		"metric":                 {"--percentile-metrics ttft,e2e", []string{`"e2e"`, `did you mean "e2el"`}},
+		"contradiction":          {"--stages 3s@1 --request-rate 2", []string{"--stages and --request-rate contradict"}},
+		"two contradictions":     {"--sim --base-url http://x --insecure --ca-cert f", []string{"--sim and --base-url", "--insecure and --ca-cert"}},
+		"ramp and rate":          {"--ramp-up-strategy linear --ramp-up-start-rps 1 --ramp-up-end-rps 2 --request-rate 3", []string{"--ramp-up-strategy and --request-rate"}},
+		"burstiness":             {"--burstiness 0", []string{"--burstiness", "not above 0"}},
+		"negative rate":          {"--request-rate -1", []string{"--request-rate", "-1"}},
+		"path with random":       {"--dataset-path x.json", []string{"--dataset-path and --dataset-name"}},
+		"one letter":             {"-u 5", []string{"-u", "--url", "--max-concurrency"}},
+		"dataset name as path":   {"--dataset sharegpt", []string{"--dataset-name"}},
+		"warmup nonsense":        {"--warmup lots", []string{"--warmup", "30s"}},
+		"config twice":           {"--config a --config b", []string{"--config is given twice"}},
+		"config missing":         {"--config nowhere.yaml", []string{"--config", "nowhere.yaml"}},
+		"secret is not repeated": {"--header Authorization:Bearer s3cr3t-Value", []string{"REDACTED"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := Parse(strings.Fields(c.args), Options{ReadFile: noFile})
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			var bad *Error
+			var problems config.Problems
+			if !errors.As(err, &bad) && !errors.As(err, &problems) {
+				t.Errorf("%T is not a usage error", err)
+			}
+			for _, w := range c.want {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("%q does not say %q", err, w)
+				}
+			}
+			if strings.Contains(err.Error(), "s3cr3t") {
+				t.Errorf("%q repeats a secret", err)
+			}
+		})
+	}
+}
+
+func fileOptions(text string) Options {
+	return Options{ReadFile: func(string) ([]byte, error) { return []byte(text), nil }}
+}
+
+func TestConfigFile(t *testing.T) {
+	const text = `
+model: org/m
+num_prompts: 50
+request-rate: .inf
+save-result: true
+save-detailed: false
+label: null
+goodput: {ttft: 200, tpot: 50}
+header:
+  X-A: b
+metadata: [a=b, c=d]
+base-url: [http://a, http://b]
+metric-percentiles: [50, 99.9]
+extra-body:
+  top_k: 5
+  stop: [x]
+chat-template-kwargs.enable_thinking: false
+concurrency: 4
+duration: 30s
+random-range-ratio: {input: 0.1, output: 0.2}
+`
+	r, err := Parse([]string{"--config", "f.yaml", "--num-prompts", "7", "--goodput", "e2el:9", "--extra-body.top_k", "6"}, fileOptions(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := r.Bench
+	if b.Model.ID != "org/m" || b.Load.NumPrompts != 7 || !b.Load.RequestRate.Inf() || !b.Output.SaveResult || b.Output.SaveDetailed {
+		t.Errorf("scalars: %+v", b)
+	}
+	if diff := cmp.Diff([]config.Limit{{Metric: "e2el", MS: 9}}, b.Check.Goodput); diff != "" {
+		t.Errorf("the command line's list does not replace the file's: %s", diff)
+	}
+	if len(b.Output.Metadata) != 2 || len(b.Target.BaseURLs) != 2 || b.Target.Headers[0].Value != "b" || !slices.Equal(b.Output.Percentiles, []float64{50, 99.9}) {
+		t.Errorf("lists: %+v %+v", b.Output, b.Target)
+	}
+	if string(b.Body.Extra) != `{"stop":["x"],"top_k":6}` || string(b.Body.ChatTemplate) != `{"enable_thinking":false}` {
+		t.Errorf("objects: %s %s", b.Body.Extra, b.Body.ChatTemplate)
+	}
+	if *b.Load.MaxConcurrency != 4 || b.Load.Duration != 30*time.Second || b.Dataset.Random.RangeRatio.Output != 0.2 {
+		t.Errorf("load: %+v", b.Load)
+	}
+	if b.Given["model"] != config.FromFile || b.Given["num-prompts"] != config.FromArgs || b.Has("label") {
+		t.Errorf("given: %v", b.Given)
+	}
+}
+
+func TestConfigFileMistakes(t *testing.T) {
+	for text, want := range map[string]string{
+		"num-promts: 5":                  "line 1: unknown key \"num-promts\": did you mean \"num-prompts\"?",
+		"\nport: x":                      "line 2: port: \"x\" is not a whole number",
+		"- a":                            "want a list of flag: value",
+		"port: 1\nport: 2":               "line 2: port is already given on line 1",
+		"port: {a: 1}":                   "nested keys",
+		"port: [1, {a: 2}]":              "plain values",
+		"config: x":                      "no place in a config file",
+		"save-result: maybe":             "neither true nor false",
+		"save-result: [true]":            "a list is not wanted",
+		"a: b: c":                        "config file f.yaml",
+		"dataset-name: hf":               "is known",
+		"model.x: 1":                     "only JSON flags",
+		"burstiness: -1":                 "--burstiness",
+		"stages: 3s@1\nduration: 1":      "--stages and --duration",
+		"num-prompts: 5\nnum_prompts: 6": "already given",
+	} {
+		_, err := Parse([]string{"--config=f.yaml"}, fileOptions(text))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+	for _, text := range []string{"", "# nothing", "~"} {
+		if _, err := Parse([]string{"--config=f.yaml"}, fileOptions(text)); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	env := map[string]string{
+		"OPENAI_API_KEY": "k1", "SPATE_MAX_CONCURRENCY": "8", "SPATE_PORT": "1", "SPATE_HEADER": "A=b C=d", "SPATE_CONFIG": "f.yaml",
+		"SPATE_SAVE_RESULT": "1", "SAVE_TO_PYTORCH_BENCHMARK_FORMAT": "1",
+	}
+	opt := fileOptions("port: 2\nhost: file")
+	opt.Env = func(n string) (string, bool) { v, ok := env[n]; return v, ok }
+	opt.IDPrefix = "bench-1-"
+	r, err := Parse([]string{"--host", "args"}, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := r.Bench
+	if b.Target.APIKey.Reveal() != "k1" || *b.Load.MaxConcurrency != 8 || b.Target.Port != 2 || b.Target.Host != "args" ||
+		len(b.Target.Headers) != 2 || !b.Output.SaveResult || !b.Output.PyTorchBenchmarks || b.Load.RequestIDPrefix != "bench-1-" {
+		t.Errorf("got %+v", b)
+	}
+	if b.Given["max-concurrency"] != config.FromEnv || b.Given["port"] != config.FromFile {
+		t.Errorf("given: %v", b.Given)
+	}
+	env["SPATE_API_KEY"] = "k2"
+	if r, err := Parse(nil, opt); err != nil || r.Bench.Target.APIKey.Reveal() != "k2" {
+		t.Errorf("SPATE_API_KEY does not beat OPENAI_API_KEY: %v", err)
+	}
+	env["SPATE_PORT"] = "x"
+	if _, err := Parse(nil, opt); err == nil || !strings.Contains(err.Error(), "SPATE_PORT") {
+		t.Errorf("got %v, want SPATE_PORT to be named", err)
+	}
+}
+
+func TestNamespace(t *testing.T) {
+	r, err := Parse([]string{
+		"--model", "it's", "--request-rate", "2", "--goodput", "ttft:200", "tpot:50", "--header", "Authorization=Bearer s3cr3t", "--temperature", "0",
+		"--base-url", "http://u:s3cr3t@h", "--extra-body", `{"a":[1,null,true,"x"],"b":{"c":1.5}}`, "--save-result", "--percentile-metrics", "ttft,itl",
+	}, Options{IDPrefix: "bench-0-"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"Namespace(seed=0, num_prompts=1000, dataset_name='random',", `model="it's"`, "request_rate=2.0", "goodput=['ttft:200', 'tpot:50']",
+		"header=['Authorization=REDACTED']", "temperature=0.0", "top_p=None", "base_url='http://REDACTED@h'",
+		"extra_body={'a': [1, None, True, 'x'], 'b': {'c': 1.5}}", "save_result=True", "percentile_metrics='ttft,itl'",
+		"burstiness=1.0", "max_concurrency=None", "request_id_prefix='bench-0-'", "random_range_ratio='0.0'", "ignore_eos=False",
+		"asr_max_audio_len_sec=inf", "metric_percentiles='99'",
+	} {
+		if !strings.Contains(r.Namespace, want) {
+			t.Errorf("%q is missing in %s", want, r.Namespace)
+		}
+	}
+	if strings.Contains(r.Namespace, "s3cr3t") || strings.Contains(r.Namespace, "sim_") {
+		t.Errorf("shows too much: %s", r.Namespace)
+	}
+}
+
+func TestPythonRepr(t *testing.T) {
+	for f, want := range map[float64]string{
+		0: "0.0", 1: "1.0", 0.1: "0.1", 1e15: "1000000000000000.0", 1e16: "1e+16", 1e-5: "1e-05", 0.0001: "0.0001", 123456.789: "123456.789",
+		math.Inf(-1): "-inf", 1.5e300: "1.5e+300", -2: "-2.0",
+	} {
+		if got := pyFloat(f); got != want {
+			t.Errorf("pyFloat(%g) = %s, want %s", f, got, want)
+		}
+	}
+	for s, want := range map[string]string{
+		"a": "'a'", "it's": `"it's"`, `both ' and "`: `'both \' and "'`, "a\nb\\": `'a\nb\\'`, "é": "'é'", "\x00\x7f": `'\x00\x7f'`, "\u200b": `'\u200b'`,
+	} {
+		if got := pyString(s); got != want {
+			t.Errorf("pyString(%q) = %s, want %s", s, got, want)
+		}
+	}
+}
