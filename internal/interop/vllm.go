@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"spate/internal/metrics"
+	"spate/internal/result"
 )
 
 // VLLM is what vLLM's result file tells of a run. A nil pointer is Python's None or an absent part.
@@ -47,7 +48,7 @@ type VLLM struct {
 	Detail  *metrics.Detail // nil without --save-detailed
 	Probe   *VLLMProbe
 	Changes []VLLMRateChange
-	Spec    *VLLMSpec
+	Spec    *result.SpecDecode
 	Metrics []VLLMMetric // the selected ones, in order
 }
 
@@ -67,16 +68,6 @@ type VLLMRateChange struct {
 type VLLMProbe struct {
 	Completed, Failed int
 	Median, P99, Max  float64
-}
-
-// VLLMSpec is what the server's speculative decoding did during the run.
-type VLLMSpec struct {
-	Rate        float64 // percent
-	Length      float64
-	Drafts      int
-	DraftTokens int
-	Accepted    int
-	PerPosition []float64 // 0 to 1
 }
 
 // VLLMMetric is one latency metric in milliseconds.

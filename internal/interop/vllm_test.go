@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/metrics"
+	"spate/internal/result"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -48,7 +49,7 @@ func full() VLLM {
 	}
 	v.Probe = &VLLMProbe{5, 1, 12.5, 20, 21}
 	v.Changes = []VLLMRateChange{{1, time.Date(2026, 8, 22, 3, 4, 5, 0, time.UTC)}, {2, time.Date(2026, 8, 22, 3, 4, 6, 123456789, time.UTC)}}
-	v.Spec = &VLLMSpec{66.5, 2.33, 100, 300, 199, []float64{0.9, 0.7, 0.39}}
+	v.Spec = &result.SpecDecode{Rate: 66.5, Length: 2.33, Drafts: 100, DraftTokens: 300, Accepted: 199, PerPosition: []float64{0.9, 0.7, 0.39}}
 	return v
 }
 

@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"spate/internal/metrics"
+	"spate/internal/result"
 )
 
 // Style is whose form of the block to print.
@@ -36,17 +37,7 @@ type BlockInput struct {
 	Metrics        []string  // names of --percentile-metrics
 	Percentiles    []float64 // in the order to print
 	Errors         []string  // of failed requests, in dispatch order
-	Spec           *SpecDecode
-}
-
-// SpecDecode is what the server's speculative decoding did during the run.
-type SpecDecode struct {
-	Rate        float64 // of draft tokens accepted, percent
-	Length      float64 // tokens per step
-	Drafts      int
-	DraftTokens int
-	Accepted    int
-	PerPosition []float64 // share accepted, 0 to 1
+	Spec           *result.SpecDecode
 }
 
 const (

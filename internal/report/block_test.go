@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"spate/internal/metrics"
+	"spate/internal/result"
 )
 
 // figures makes a Dist whose every number tells where it belongs.
@@ -43,7 +44,7 @@ var blockCases = []struct {
 		in.Summary.RequestGoodput = ptr(5.5)
 		in.Summary.RTFx = 1.25
 		in.Summary.Probe = metrics.Probe{Completed: 9, Failed: 1, Median: 12.345, P99: 20, Max: 30}
-		in.Spec = &SpecDecode{Rate: 66.666, Length: 2.333, Drafts: 100, DraftTokens: 300, Accepted: 200, PerPosition: []float64{0.9, 0.7, 0.4}}
+		in.Spec = &result.SpecDecode{Rate: 66.666, Length: 2.333, Drafts: 100, DraftTokens: 300, Accepted: 200, PerPosition: []float64{0.9, 0.7, 0.4}}
 		in.Errors = []string{"Bad Gateway", "timeout after 10 s", "x"}
 	}},
 	{"head-no-tokenizer", func(in *BlockInput) {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -245,12 +246,12 @@ func clock(d time.Duration) string {
 
 // short is a figure in about three digits.
 func short(v float64) string {
-	switch {
+	switch abs := math.Abs(v); {
 	case v == 0:
 		return "0"
-	case v >= 100 || v <= -100:
+	case abs >= 99.95:
 		return fmt.Sprintf("%.0f", v)
-	case v >= 10 || v <= -10:
+	case abs >= 9.995:
 		return fmt.Sprintf("%.1f", v)
 	}
 	return fmt.Sprintf("%.2f", v)
