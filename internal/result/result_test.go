@@ -23,7 +23,12 @@ import (
 
 var update = flag.Bool("update", false, "write the golden folder of a new version")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("RESULT_VICTIM"); dir != "" {
+		victim(dir)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const secret = "sk-very-secret"
 
