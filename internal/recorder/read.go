@@ -145,13 +145,6 @@ func decodeLine(line []byte, tooLong bool) (call.Record, error) {
 	return Decode(line)
 }
 
-// stamp is a time that may be absent.
-type stamp struct{ at time.Duration }
-
-func (s *stamp) UnmarshalJSON(b []byte) error {
-	return json.Unmarshal(b, &s.at)
-}
-
 // wire is the line as encoding/json reads it: appendRecord's table the other way round.
 type wire struct {
 	ID      *int              `json:"id"`
@@ -165,17 +158,17 @@ type wire struct {
 	Target  int               `json:"target"`
 	Labels  map[string]string `json:"labels"`
 
-	Due        *stamp `json:"due_ns"`
-	Dispatched *stamp `json:"dispatched_ns"`
-	Started    *stamp `json:"started_ns"`
-	Sent       *stamp `json:"sent_ns"`
-	FirstByte  *stamp `json:"first_byte_ns"`
-	Headers    *stamp `json:"headers_ns"`
-	FirstToken *stamp `json:"first_token_ns"`
-	FirstText  *stamp `json:"first_text_ns"`
-	LastToken  *stamp `json:"last_token_ns"`
-	LastEvent  *stamp `json:"last_event_ns"`
-	End        *stamp `json:"end_ns"`
+	Due        *time.Duration `json:"due_ns"`
+	Dispatched *time.Duration `json:"dispatched_ns"`
+	Started    *time.Duration `json:"started_ns"`
+	Sent       *time.Duration `json:"sent_ns"`
+	FirstByte  *time.Duration `json:"first_byte_ns"`
+	Headers    *time.Duration `json:"headers_ns"`
+	FirstToken *time.Duration `json:"first_token_ns"`
+	FirstText  *time.Duration `json:"first_text_ns"`
+	LastToken  *time.Duration `json:"last_token_ns"`
+	LastEvent  *time.Duration `json:"last_event_ns"`
+	End        *time.Duration `json:"end_ns"`
 
 	Dial      time.Duration `json:"dial_ns"`
 	Handshake time.Duration `json:"handshake_ns"`
@@ -258,11 +251,11 @@ func (w *wire) chunks() ([]call.Chunk, error) {
 }
 
 func (w *wire) record(chunks []call.Chunk) call.Record {
-	at := func(s *stamp) time.Duration {
-		if s == nil {
+	at := func(stamp *time.Duration) time.Duration {
+		if stamp == nil {
 			return call.Unset
 		}
-		return s.at
+		return *stamp
 	}
 	return call.Record{
 		ID: *w.ID, Name: w.Name, Attempt: w.Attempt, Retried: w.Retried, Phase: w.Phase,
