@@ -80,6 +80,7 @@ type Stream struct {
 	issued   int        // jobs drawn
 	accepted int        // requests passed to ready
 	held     int64      // bytes made and not taken
+	waiting  bool       // a worker waits for jobs to settle
 	dry      bool       // the dataset has nothing more
 	ended    bool       // ready is closed: all made, or err
 	stopped  bool       // closed or canceled
@@ -259,6 +260,9 @@ func (s *Stream) take() (number int, j job, ok bool) {
 				return 0, job{}, false
 			case st == issue:
 				s.issued++
+				if s.room() { // one wakes the next, so that a taken request does not wake them all
+					s.wake.Signal()
+				}
 				return s.issued - 1, j, true
 			case st == done:
 				s.dry = true
@@ -266,6 +270,7 @@ func (s *Stream) take() (number int, j job, ok bool) {
 				s.wake.Broadcast()
 				return 0, job{}, false
 			}
+			s.waiting = true
 		} else if s.issued == s.head {
 			s.full()
 		}
@@ -294,7 +299,10 @@ func (s *Stream) settle(number int, made slot) {
 		*at = slot{}
 	}
 	s.finishIfDone()
-	s.wake.Broadcast()
+	if s.waiting {
+		s.waiting = false
+		s.wake.Broadcast()
+	}
 }
 
 func (s *Stream) pass(at *slot) {

