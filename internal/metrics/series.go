@@ -49,11 +49,12 @@ func stepFor(dur time.Duration) time.Duration {
 	return (dur + maxSteps - 1) / maxSteps
 }
 
-// meanInFlight integrates the requests in flight over each step. The time up to t is the sum of
-// whole steps before it and a part of its own, so each request touches two steps and a running sum
-// does the rest.
+// meanInFlight integrates the requests in flight over each step. An attempt covers whole steps and a
+// part of its first and last, so each touches two steps and a running sum does the rest. Sums are
+// of whole nanoseconds: the order of records must not show in the last digit.
 func (z *summarizer) meanInFlight(dst []float64, step time.Duration) {
-	open := make([]float64, len(dst)+1) // requests open over the whole step, as differences
+	held := make([]time.Duration, len(dst))
+	open := make([]int, len(dst)+1) // attempts that cover the step, as differences
 	for _, w := range z.wire {
 		from, to := w.from-z.run.Start, w.to-z.run.Start
 		if to <= from {
@@ -61,16 +62,16 @@ func (z *summarizer) meanInFlight(dst []float64, step time.Duration) {
 		}
 		a, b := int(from/step), int(to/step)
 		open[a]++
-		dst[a] -= seconds(from - time.Duration(a)*step)
+		held[a] -= from % step
 		open[b]--
 		if b < len(dst) {
-			dst[b] += seconds(to - time.Duration(b)*step)
+			held[b] += to % step
 		}
 	}
-	now := 0.0
+	now := 0
 	for k := range dst {
 		now += open[k]
 		length := min(step, max(1, z.run.End-z.run.Start-time.Duration(k)*step))
-		dst[k] = max(0, (dst[k]+now*seconds(step))/seconds(length))
+		dst[k] = seconds(held[k]+time.Duration(now)*step) / seconds(length)
 	}
 }

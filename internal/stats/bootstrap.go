@@ -37,6 +37,18 @@ func (g Groups) At(i int) []float64 {
 	return g.Values[from:g.Ends[i]]
 }
 
+// filled leaves out the empty groups, which say nothing.
+func (g Groups) filled() Groups {
+	if g.Ends == nil {
+		return g
+	}
+	ends := slices.Compact(slices.Clone(g.Ends))
+	if len(ends) > 0 && ends[0] == 0 {
+		ends = ends[1:]
+	}
+	return Groups{Values: g.Values, Ends: ends}
+}
+
 // Bootstrap settings that fix the time it takes whatever the sample: a replicate draws at most
 // bootDraw values, and there are bootRounds of them.
 const (
@@ -62,6 +74,7 @@ type Bootstrapped struct {
 // from the estimate is then scaled by sqrt(m/n), as the spread of a mean or quantile falls with the
 // root of the sample. 100,000 samples take well under a second.
 func Bootstrap(g Groups, percentiles []float64, confidence float64, r *rand.Rand) Bootstrapped {
+	g = g.filled()
 	n := g.Len()
 	if n < bootGroups {
 		return Bootstrapped{Groups: n, Dependence: Dependence{1, float64(n)}}
@@ -106,9 +119,7 @@ func (b *booter) groupMeans() []float64 {
 	}
 	means := make([]float64, 0, b.g.Len())
 	for i := range b.g.Len() {
-		if v := b.g.At(i); len(v) > 0 {
-			means = append(means, Mean(v))
-		}
+		means = append(means, Mean(b.g.At(i)))
 	}
 	return means
 }

@@ -69,7 +69,7 @@ func TestBootstrapCoverage(t *testing.T) {
 			const rounds = 60
 			mean, median := 0, 0
 			for range rounds {
-				xs := series(r, 600, tt.rho)
+				xs := series(r, 300, tt.rho)
 				b := Bootstrap(Groups{Values: xs}, []float64{50}, 0.95, r)
 				if b.Mean.Low <= 10 && 10 <= b.Mean.High {
 					mean++
@@ -147,6 +147,18 @@ func TestPickAgainstSorting(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestBootstrapIgnoresEmptyGroups(t *testing.T) {
+	full := Groups{Values: []float64{1, 2, 3, 4, 5, 6, 7, 8, 9}, Ends: []int{1, 2, 3, 4, 5, 6, 7, 8, 9}}
+	gaps := Groups{Values: full.Values, Ends: []int{0, 0, 1, 2, 2, 2, 3, 4, 5, 6, 7, 8, 9, 9}}
+	run := func(g Groups) Bootstrapped { return Bootstrap(g, []float64{50}, 0.95, rand.New(rand.NewPCG(1, 2))) }
+	if a, b := run(full), run(gaps); a.Mean != b.Mean || a.Groups != b.Groups {
+		t.Errorf("with empty groups %+v, without %+v", b, a)
+	}
+	if b := run(Groups{Ends: make([]int, 20)}); b.OK {
+		t.Error("interval from empty groups only")
+	}
 }
 
 func TestBootstrapNeedsGroups(t *testing.T) {
