@@ -1,0 +1,172 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Control asks a server about itself, outside the measured traffic.
+type Control struct {
+	http  *http.Client
+	base  string
+	head  http.Header
+	scrub *strings.Replacer
+}
+
+// NewControl makes a control client for the first base URL.
+func NewControl(cfg Config) (*Control, error) {
+	plain := cfg
+	plain.HTTP2 = false
+	h, err := newStd(&plain)
+	if err != nil {
+		return nil, err
+	}
+	if len(cfg.BaseURLs) == 0 {
+		return nil, errors.New("no base URL to ask")
+	}
+	h.Timeout = 60 * time.Second
+	return &Control{http: h, base: strings.TrimRight(cfg.BaseURLs[0], "/"), head: cfg.Header, scrub: scrubber(cfg.Secrets)}, nil
+}
+
+// Close ends the connections of the control client.
+func (c *Control) Close() { c.http.CloseIdleConnections() }
+
+// StatusError is an answer other than 200.
+type StatusError struct {
+	Path   string
+	Status int
+	Body   string
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("%s answered HTTP %d %s: %s", e.Path, e.Status, http.StatusText(e.Status), e.Body)
+}
+
+// Get fetches a path below the base URL.
+func (c *Control) Get(ctx context.Context, path string) ([]byte, error) {
+	return c.do(ctx, http.MethodGet, path, nil)
+}
+
+// Post sends a JSON body to a path below the base URL.
+func (c *Control) Post(ctx context.Context, path string, body []byte) ([]byte, error) {
+	return c.do(ctx, http.MethodPost, path, body)
+}
+
+func (c *Control) do(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", path, err)
+	}
+	for n, vs := range c.head {
+		req.Header[http.CanonicalHeaderKey(n)] = vs
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, errors.New(c.scrub.Replace(err.Error()))
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxJSONBody))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, &StatusError{Path: path, Status: resp.StatusCode, Body: c.scrub.Replace(oneLine(b[:min(len(b), maxErrBody)]))}
+	}
+	return b, nil
+}
+
+// Model is one entry of /v1/models.
+type Model struct {
+	ID     string `json:"id"`
+	Root   string `json:"root"`
+	MaxLen int    `json:"max_model_len"`
+	Owner  string `json:"owned_by"`
+}
+
+// Models lists what the server offers.
+func (c *Control) Models(ctx context.Context) ([]Model, error) {
+	b, err := c.Get(ctx, "/v1/models")
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Data []Model `json:"data"`
+	}
+	if err := json.Unmarshal(b, &list); err != nil {
+		return nil, fmt.Errorf("read /v1/models: %w", err)
+	}
+	return list.Data, nil
+}
+
+// Tokenize asks the server for a text's token ids.
+func (c *Control) Tokenize(ctx context.Context, model, text string, special bool) ([]int32, error) {
+	body, err := json.Marshal(map[string]any{"model": model, "prompt": text, "add_special_tokens": special})
+	if err != nil {
+		return nil, fmt.Errorf("encode /tokenize: %w", err)
+	}
+	b, err := c.Post(ctx, "/tokenize", body)
+	if err != nil {
+		return nil, err
+	}
+	var out struct {
+		Tokens []int32 `json:"tokens"`
+	}
+	if err := json.Unmarshal(b, &out); err != nil {
+		return nil, fmt.Errorf("read /tokenize: %w", err)
+	}
+	return out.Tokens, nil
+}
+
+// Detokenize asks the server for the text of token ids.
+func (c *Control) Detokenize(ctx context.Context, model string, ids []int32) (string, error) {
+	body, err := json.Marshal(map[string]any{"model": model, "tokens": ids})
+	if err != nil {
+		return "", fmt.Errorf("encode /detokenize: %w", err)
+	}
+	b, err := c.Post(ctx, "/detokenize", body)
+	if err != nil {
+		return "", err
+	}
+	var out struct {
+		Prompt string `json:"prompt"`
+	}
+	if err := json.Unmarshal(b, &out); err != nil {
+		return "", fmt.Errorf("read /detokenize: %w", err)
+	}
+	return out.Prompt, nil
+}
+
+// ResetPrefixCache empties the server's prefix cache. A server that still holds blocks answers
+// success=false with HTTP 200, so it is asked again for a while.
+func (c *Control) ResetPrefixCache(ctx context.Context) error {
+	for try := 0; ; try++ {
+		b, err := c.Post(ctx, "/reset_prefix_cache", []byte{})
+		if err != nil {
+			return err
+		}
+		var out struct {
+			Success *bool `json:"success"`
+		}
+		if json.Unmarshal(b, &out) != nil || out.Success == nil || *out.Success {
+			return nil
+		}
+		if try == 20 {
+			return errors.New("the server did not reset its prefix cache: blocks are still held")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(250 * time.Millisecond):
+		}
+	}
+}
