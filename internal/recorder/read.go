@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -145,6 +147,31 @@ func decodeLine(line []byte, tooLong bool) (call.Record, error) {
 	return Decode(line)
 }
 
+// column is a list of integers. Most of a line is columns; reading them here rather than value by
+// value in encoding/json makes a log a third faster to read.
+type column []int64
+
+func (c *column) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		return nil
+	}
+	if len(b) < 2 || b[0] != '[' {
+		return errors.New("a column is not a list")
+	}
+	b = bytes.TrimSpace(b[1 : len(b)-1]) // the text is valid JSON: the brackets match
+	*c = make(column, 0, 1+bytes.Count(b, []byte{','}))
+	for more := len(b) > 0; more; {
+		var item []byte
+		item, b, more = bytes.Cut(b, []byte{','})
+		n, err := strconv.ParseInt(string(bytes.TrimSpace(item)), 10, 64)
+		if err != nil {
+			return fmt.Errorf("a column holds %q", item)
+		}
+		*c = append(*c, n)
+	}
+	return nil
+}
+
 // wire is the line as encoding/json reads it: appendRecord's table the other way round.
 type wire struct {
 	ID      *int              `json:"id"`
@@ -175,9 +202,9 @@ type wire struct {
 	InBand    bool          `json:"in_band"`
 	Reused    bool          `json:"reused"`
 
-	ChunkAt     []int64 `json:"chunk_ns"`
-	ChunkTokens []int32 `json:"chunk_tokens"`
-	ChunkKind   []int16 `json:"chunk_kind"` // wider than Kind: []uint8 would be read as base64
+	ChunkAt     column `json:"chunk_ns"`
+	ChunkTokens column `json:"chunk_tokens"`
+	ChunkKind   column `json:"chunk_kind"`
 
 	Asked     call.Count        `json:"asked"`
 	AskedOut  int               `json:"asked_out"`
@@ -239,10 +266,13 @@ func (w *wire) chunks() ([]call.Chunk, error) {
 		chunks[i] = call.Chunk{At: time.Duration(at), Kind: call.Visible}
 	}
 	for i, t := range w.ChunkTokens {
-		chunks[i].Tokens = t
+		if t < math.MinInt32 || t > math.MaxInt32 {
+			return nil, fmt.Errorf("chunk_tokens %d", t)
+		}
+		chunks[i].Tokens = int32(t)
 	}
 	for i, k := range w.ChunkKind {
-		if k < 0 || k > 255 {
+		if k < 0 || k > math.MaxUint8 {
 			return nil, fmt.Errorf("chunk_kind %d", k)
 		}
 		chunks[i].Kind = call.Kind(k)
