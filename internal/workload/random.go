@@ -116,7 +116,7 @@ func (r *random) drawPrefix() {
 		return
 	}
 	pad := func() int32 { return int32(r.draws.draw(span{0, int64(r.vocab) - 1})) }
-	_, r.prefix = r.fit(r.tok.NewEncoder(), r.prefix, len(r.prefix), pad)
+	_, r.prefix = r.fit(&scratch{enc: r.tok.NewEncoder()}, r.prefix, len(r.prefix), pad)
 }
 
 // saltOf turns a salt into ids.
@@ -152,7 +152,7 @@ func (r *random) build(s *scratch, j job) (call.Request, bool, error) {
 		return req, true, nil
 	}
 	s.ids = r.sequence(s.ids[:0], j)
-	if r.cfg.IDs {
+	if r.cfg.IDs { // ids are counted as they are, so there is nothing to fit
 		req.Prompt.IDs = append([]int32(nil), s.ids...)
 		req.In = call.Count{N: len(s.ids), From: call.FromTokenizer}
 		return req, true, nil
@@ -160,15 +160,15 @@ func (r *random) build(s *scratch, j job) (call.Request, bool, error) {
 	req.In = call.Count{N: nominal, From: call.FromTokenizer}
 	switch r.cfg.Era {
 	case V6:
-		req.Prompt.Text = r.tok.Decode(s.ids, false)
+		req.Prompt.Text = r.decode(s, s.ids)
 		req.In.From = call.FromRequested
 	case V10:
-		s.ids = s.enc.Encode(s.ids[:0], r.tok.Decode(s.ids, false), false)
+		s.ids = s.enc.Encode(s.ids[:0], r.decode(s, s.ids), false)
 		s.ids = s.ids[:min(len(s.ids), nominal)]
-		req.Prompt.Text = r.tok.Decode(s.ids, false)
+		req.Prompt.Text = r.decode(s, s.ids)
 		req.In.N = len(s.ids)
 	default:
-		req.Prompt.Text, s.ids = r.fit(s.enc, s.ids, nominal, r.padding(j.index))
+		req.Prompt.Text, s.ids = r.fit(s, s.ids, nominal, r.padding(j.index))
 		req.In.N = len(s.ids)
 	}
 	return req, true, nil
@@ -200,13 +200,19 @@ func (r *random) padding(i int) func() int32 {
 	}
 }
 
+// decode is the text of ids, special tokens spelled out.
+func (r *random) decode(s *scratch, ids []int32) string {
+	s.text = r.tok.AppendDecode(s.text[:0], ids, false)
+	return string(s.text)
+}
+
 // fit looks for a text that encodes to want tokens: encoding what a sequence decodes to rarely
 // gives the sequence back. Short ones are padded, long ones cut, at most fitRounds times. It
 // returns the text and its ids.
-func (r *random) fit(enc Encoder, ids []int32, want int, pad func() int32) (string, []int32) {
+func (r *random) fit(s *scratch, ids []int32, want int, pad func() int32) (string, []int32) {
 	for round := 0; ; round++ {
-		text := r.tok.Decode(ids, false)
-		ids = enc.Encode(ids[:0], text, false)
+		text := r.decode(s, ids)
+		ids = s.enc.Encode(ids[:0], text, false)
 		if len(ids) == want {
 			return text, ids
 		}

@@ -12,7 +12,7 @@ import (
 // Tokenizer is what datasets need of a tokenizer. Its methods are called from several goroutines.
 type Tokenizer interface {
 	NewEncoder() Encoder // for one goroutine
-	Decode(ids []int32, skipSpecial bool) string
+	AppendDecode(dst []byte, ids []int32, skipSpecial bool) []byte
 	VocabSize() int      // without added tokens
 	SpecialIDs() []int32 // ids random prompts leave out
 	SpecialsToAdd() int  // tokens Encode adds when special is set

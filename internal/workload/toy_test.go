@@ -47,23 +47,22 @@ func (t *letters) Encode(dst []int32, text string, special bool) []int32 {
 	return dst
 }
 
-func (t *letters) Decode(ids []int32, skipSpecial bool) string {
+func (t *letters) AppendDecode(b []byte, ids []int32, skipSpecial bool) []byte {
 	t.decodes.Add(1)
-	var b strings.Builder
 	for _, id := range ids {
 		switch {
 		case id == 0 && !skipSpecial:
-			b.WriteString("<s>")
+			b = append(b, "<s>"...)
 		case id == 40:
-			b.WriteString("bcd")
+			b = append(b, "bcd"...)
 		case id >= 27:
 			first := byte('a' + 2*(id-27))
-			b.Write([]byte{first, first + 1})
+			b = append(b, first, first+1)
 		case id >= 1:
-			b.WriteByte(byte('a' + id - 1))
+			b = append(b, byte('a'+id-1))
 		}
 	}
-	return b.String()
+	return b
 }
 
 // flat is a tokenizer whose every id is five bytes of text and back: fast, and exact.
@@ -87,12 +86,11 @@ func (t flat) Encode(dst []int32, text string, _ bool) []int32 {
 	return dst
 }
 
-func (t flat) Decode(ids []int32, _ bool) string {
-	b := make([]byte, 0, 5*len(ids))
+func (t flat) AppendDecode(b []byte, ids []int32, _ bool) []byte {
 	for _, id := range ids {
 		b = append(b, ' ', flatDigits[id>>12&15], flatDigits[id>>8&15], flatDigits[id>>4&15], flatDigits[id&15])
 	}
-	return string(b)
+	return b
 }
 
 // memFile is a dataset file in memory.
