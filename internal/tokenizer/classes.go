@@ -18,13 +18,15 @@ const (
 	isMark                // \p{M}
 )
 
-// Flags of a code point for cleaning. All but isWord are Unicode 8.0, the
-// version BERT's reference implementation still uses.
+// Flags of a code point for cleaning. The reference implementation still uses
+// Unicode 8.0 for BERT's rules and 9.0 for normalization forms; with newer
+// tables some ids would differ.
 const (
 	isWord     = 1 << iota // \w of Rust's regex, Unicode 16.0
 	isOldPunct             // P
 	isOldMn                // Mn
 	isOldOther             // Cc Cf Co
+	isYoung                // not yet in Unicode 9.0
 )
 
 //go:embed classes.bin

@@ -38,13 +38,14 @@ func (t *Tokenizer) decodes(id int32, skipSpecial bool) bool {
 	return id >= 0 && int(id) < len(t.vocab.text) && !(skipSpecial && t.special[id])
 }
 
-// newDecoder reads a decoder node and gives every added token its text. The
-// two common decoders work on text prepared here; any other one on names.
+// newDecoder reads a decoder node and gives every added token its text, which
+// is what it was looked for as. The two common decoders work on text prepared
+// here; any other one on names.
 func newDecoder(n *node, v *vocabulary, entries []entry, added []addedToken) (decoder, error) {
 	nodes := n.flatten(func(n *node) []node { return n.Decoders })
 	if v.byteLevel && len(nodes) == 1 && nodes[0].Type == "ByteLevel" {
 		for _, tok := range added {
-			v.set(tok.id, byteText(tok.Content))
+			v.set(tok.id, byteText(tok.match))
 		}
 		return byteDecoder{v}, nil
 	}
@@ -53,11 +54,11 @@ func newDecoder(n *node, v *vocabulary, entries []entry, added []addedToken) (de
 		names[e.id] = e.token
 	}
 	for _, tok := range added {
-		v.set(tok.id, tok.Content)
+		v.set(tok.id, tok.match)
 		for len(names) < len(v.text) {
 			names = append(names, "")
 		}
-		names[tok.id] = tok.Content
+		names[tok.id] = tok.match
 	}
 	if strip, ok := pieceStrip(nodes); ok {
 		return newPieceDecoder(names, strip), nil

@@ -205,25 +205,29 @@ func Parse(data []byte) (*Tokenizer, error) {
 func (t *Tokenizer) addTokens(tokens []addedToken) {
 	t.added = make(map[string]int32, len(tokens))
 	t.special = make(map[int32]bool)
-	var raw, normalized []addedToken
-	for _, special := range []bool{true, false} {
-		for _, tok := range tokens {
-			if tok.Special != special {
-				continue
-			}
-			t.added[tok.Content] = tok.id
-			if special {
-				t.special[tok.id] = true
-			}
-			tok.match = tok.Content
-			if !tok.Normalized {
-				raw = append(raw, tok)
-				continue
-			}
+	for i := range tokens {
+		tok := &tokens[i]
+		t.added[tok.Content] = tok.id
+		if tok.Special {
+			t.special[tok.id] = true
+		}
+		tok.match = tok.Content
+		if tok.Normalized {
 			for _, f := range t.normalize {
 				tok.match = f(tok.match)
 			}
-			normalized = append(normalized, tok)
+		}
+	}
+	var raw, normalized []addedToken
+	for _, special := range []bool{true, false} {
+		for _, tok := range tokens {
+			switch {
+			case tok.Special != special:
+			case tok.Normalized:
+				normalized = append(normalized, tok)
+			default:
+				raw = append(raw, tok)
+			}
 		}
 	}
 	t.raw, t.normalized = newAddedSet(raw), newAddedSet(normalized)

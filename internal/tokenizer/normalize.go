@@ -50,7 +50,9 @@ func newNormalizer(n *node) (normalizer, error) {
 	case "Strip":
 		return strip(n.StripLeft, n.StripRight), nil
 	case "StripAccents":
-		return drop(func(r rune) bool { return splitClasses.of(r)&isMark != 0 }), nil
+		return drop(func(r rune) bool {
+			return splitClasses.of(r)&isMark != 0 && cleanClasses.of(r)&isYoung == 0
+		}), nil
 	case "Nmt":
 		return nmt, nil
 	case "Prepend":
@@ -65,12 +67,25 @@ func newNormalizer(n *node) (normalizer, error) {
 	return nil, fmt.Errorf("normalizer %q is not supported", n.Type)
 }
 
+// form is a normalization form as Unicode 9.0 has it: younger characters stay
+// as they are, and nothing moves past them or combines with them.
 func form(f norm.Form) normalizer {
 	return func(s string) string {
 		if f.IsNormalString(s) {
 			return s
 		}
-		return f.String(s)
+		var b strings.Builder
+		b.Grow(len(s))
+		done := 0
+		for i, r := range s {
+			if r >= utf8.RuneSelf && cleanClasses.of(r)&isYoung != 0 {
+				b.WriteString(f.String(s[done:i]))
+				done = i + utf8.RuneLen(r)
+				b.WriteString(s[i:done])
+			}
+		}
+		b.WriteString(f.String(s[done:]))
+		return b.String()
 	}
 }
 
@@ -173,12 +188,13 @@ func newBertNormalizer(n *node) normalizer {
 	}
 	clean, han := orTrue(n.CleanText), orTrue(n.HandleChineseChars)
 	stripMarks := drop(func(r rune) bool { return cleanClasses.of(r)&isOldMn != 0 })
+	decompose := form(norm.NFD)
 	return func(s string) string {
 		if clean || han {
 			s = bertClean(s, clean, han)
 		}
 		if accents && !isASCII(s) {
-			s = stripMarks(norm.NFD.String(s))
+			s = stripMarks(decompose(s))
 		}
 		if lowercase {
 			s = lower(s)

@@ -328,6 +328,9 @@ func filterSum(r *run, v any, a args) (any, error) {
 
 // filterMap is map(attribute="a", default=d) or map("filter", args...).
 func filterMap(r *run, v any, a args) (any, error) {
+	if !truth(v) {
+		return &generator{}, nil
+	}
 	items, err := r.iterate(v)
 	if err != nil {
 		return nil, err
@@ -356,9 +359,13 @@ func filterMap(r *run, v any, a args) (any, error) {
 	return &generator{out}, r.spend(len(out))
 }
 
-// pickFilter is select, reject, selectattr or rejectattr.
+// pickFilter is select, reject, selectattr or rejectattr. Like map, they take
+// anything false, null included, for an empty sequence.
 func pickFilter(name string, byAttr, keep bool) filterFunc {
 	return func(r *run, v any, a args) (any, error) {
+		if !truth(v) {
+			return &generator{}, nil
+		}
 		items, err := r.iterate(v)
 		if err != nil {
 			return nil, err

