@@ -9,6 +9,8 @@ package config
 import (
 	"encoding/json"
 	"time"
+
+	"spate/internal/schedule"
 )
 
 // Bench is everything a `spate bench` run can be told. A nil pointer, an empty string or an empty
@@ -120,7 +122,7 @@ type Load struct {
 	RampUp         Ramp          `json:"ramp_up_strategy,omitempty"`
 	RampStart      *int          `json:"ramp_up_start_rps,omitempty"`
 	RampEnd        *int          `json:"ramp_up_end_rps,omitempty"`
-	Stages         []Stage       `json:"stages,omitempty"`
+	Stages         Stages        `json:"stages,omitempty"`
 	Duration       time.Duration `json:"duration_ns"`     // 0: no time bound
 	GracePeriod    time.Duration `json:"grace_period_ns"` // how long requests in flight may finish after Duration; <0: for ever
 
@@ -142,11 +144,9 @@ const (
 	RampExponential Ramp = "exponential"
 )
 
-// Stage is one step of a staged plan: a rate held for a time.
-type Stage struct {
-	For  time.Duration `json:"for_ns"`
-	Rate Float         `json:"rate"`
-}
+// Stages is a staged plan: rates, or ramps between rates, each held for a time. In files it is the
+// text a user types.
+type Stages schedule.Stages
 
 // Body says what stands in each request beside the prompt.
 type Body struct {
@@ -208,7 +208,7 @@ type Random struct {
 	OutputLen  int          `json:"output_len"`
 	PrefixLen  int          `json:"prefix_len"`
 	RangeRatio RangeRatio   `json:"range_ratio"`
-	Meaning    RatioMeaning `json:"range_ratio_meaning"` // after Resolve: head or v6, never auto
+	Meaning    RatioMeaning `json:"range_ratio_meaning"` // after Resolve: never auto
 	BatchSize  int          `json:"batch_size"`
 	NoReranker bool         `json:"no_reranker"`
 }
@@ -224,8 +224,9 @@ type RatioMeaning string
 
 // Meanings of --random-range-ratio.
 const (
-	RatioAuto RatioMeaning = "auto" // head, unless a ratio of 1 (which head refuses) shows an older script
+	RatioAuto RatioMeaning = "auto" // head; a ratio of 1, which head refuses, is an older script's way to say fixed
 	RatioHead RatioMeaning = "head" // lengths in [len*(1-r), len*(1+r)]; 0 is fixed
+	RatioV10  RatioMeaning = "v10"  // as head, with the rounding and sampling of vLLM 0.8.4 to 0.11
 	RatioV6   RatioMeaning = "v6"   // lengths in [len*r, len]; 1 is fixed
 )
 
@@ -405,12 +406,21 @@ type Limit struct {
 	MS     float64 `json:"ms"`
 }
 
-// Sim asks for the embedded server and says how it behaves.
+// Sim asks for the embedded server and says how it behaves. Its draws use the run's seed.
 type Sim struct {
 	Enabled        bool          `json:"enabled"`
 	TTFT           time.Duration `json:"ttft_ns"`
 	ITL            time.Duration `json:"itl_ns"`
 	TokensPerChunk int           `json:"tokens_per_chunk"`
-	Jitter         time.Duration `json:"jitter_ns"`        // each wait differs by up to this, either way
-	Faults         string        `json:"faults,omitempty"` // fault script, inline or @file; read by sim/serve
+	Jitter         float64       `json:"jitter"` // each wait is multiplied by a factor in [1-Jitter, 1+Jitter]
+	TTFTSpread     time.Duration `json:"ttft_spread_ns"`
+	Prefill        time.Duration `json:"prefill_ns"` // more TTFT per 1,000 prompt tokens
+	OutputLen      int           `json:"output_len"` // tokens after which answers end by themselves; 0: never
+	OutputVary     float64       `json:"output_vary"`
+	MaxRunning     int           `json:"max_running"` // 0: no limit
+	Reasoning      int           `json:"reasoning"`   // tokens
+	ToolTokens     int           `json:"tool_tokens"`
+	PrefixCache    bool          `json:"prefix_cache"`
+	Faults         []string      `json:"faults,omitempty"` // such as "cut,at=5,p=0.1"; sim/serve reads them
+	Script         string        `json:"script,omitempty"` // file of rules and outages; sim/serve reads it
 }

@@ -61,8 +61,8 @@ func TestValidateNamesTheFlags(t *testing.T) {
 		"ramp by time": {func(b *Bench) {
 			b.Load.RampUp, b.Load.RampStart, b.Load.RampEnd, b.Load.Duration = RampLinear, ptr(1), ptr(2), 1
 		}, []string{"ramp-up-strategy", "num-prompts"}},
-		"stages with rate":      {func(b *Bench) { b.Load.Stages, b.Load.RequestRate = []Stage{{1, 1}}, 2 }, []string{"stages", "request-rate"}},
-		"stages with duration":  {func(b *Bench) { b.Load.Stages, b.Load.Duration = []Stage{{1, 1}}, 2 }, []string{"stages", "duration"}},
+		"stages with rate":      {func(b *Bench) { b.Load.Stages, b.Load.RequestRate = Stages{{For: 1, From: 1, To: 1}}, 2 }, []string{"stages", "request-rate"}},
+		"stages with duration":  {func(b *Bench) { b.Load.Stages, b.Load.Duration = Stages{{For: 1, From: 1, To: 1}}, 2 }, []string{"stages", "duration"}},
 		"two warm-ups":          {func(b *Bench) { b.Load.NumWarmups, b.Load.WarmupDuration = 1, 1 }, []string{"num-warmups", "warmup-duration"}},
 		"grace without end":     {func(b *Bench) { given(b, "grace-period") }, []string{"grace-period", "duration"}},
 		"path with random":      {func(b *Bench) { b.Dataset.Path = "x.json" }, []string{"dataset-path", "dataset-name"}},
@@ -90,6 +90,7 @@ func TestValidateNamesTheFlags(t *testing.T) {
 		}, []string{"slo", "goodput"}},
 		"confidence in percent": {func(b *Bench) { b.Check.Confidence = 95 }, []string{"confidence"}},
 		"sim flag without sim":  {func(b *Bench) { given(b, "sim-ttft") }, []string{"sim-ttft", "sim"}},
+		"sim jitter":            {func(b *Bench) { b.Sim = Sim{Enabled: true, TokensPerChunk: 1, Jitter: 2} }, []string{"sim-jitter"}},
 		"sim with url": {func(b *Bench) {
 			b.Sim = Sim{Enabled: true, TokensPerChunk: 1}
 			b.Target.BaseURLs = []string{"http://x"}
@@ -191,20 +192,39 @@ func TestParseDuration(t *testing.T) {
 	}
 }
 
-func TestParseStages(t *testing.T) {
-	got, err := ParseStages("30s@2, 1m@8.5")
-	want := []Stage{{30 * time.Second, 2}, {time.Minute, 8.5}}
+func TestStages(t *testing.T) {
+	got, err := ParseStages("30s@2, 1m@2-8.5")
+	want := Stages{{For: 30 * time.Second, From: 2, To: 2}, {For: time.Minute, From: 2, To: 8.5}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Fatalf("ParseStages = %v, %v, want %v", got, err, want)
 	}
-	again, err := ParseStages(FormatStages(want))
-	if err != nil || !slices.Equal(again, want) {
-		t.Errorf("FormatStages does not read back: %v, %v", again, err)
+	raw, err := json.Marshal(got)
+	if err != nil || string(raw) != `"30s@2,1m0s@2-8.5"` {
+		t.Errorf("Marshal = %s, %v", raw, err)
 	}
-	for _, text := range []string{"", "30s", "@2", "30s@", "30s@0", "30s@-1", "30s@inf", "0s@1", "30s@2,", "30s@nan"} {
+	var back Stages
+	if err := json.Unmarshal(raw, &back); err != nil || !slices.Equal(back, want) {
+		t.Errorf("Unmarshal = %v, %v", back, err)
+	}
+	for _, text := range []string{"", "30s", "30s@inf", "0s@1", "30s@2,"} {
 		if got, err := ParseStages(text); err == nil {
 			t.Errorf("ParseStages(%q) = %v, want an error", text, got)
 		}
+	}
+}
+
+func TestSampling(t *testing.T) {
+	y := Body{}
+	if got := y.Sampling(); got != nil {
+		t.Errorf("nothing set gives %s", got)
+	}
+	y = Body{Temperature: ptr(0.0), TopK: ptr(5), BestOf: ptr(1)}
+	if got := string(y.Sampling()); got != `{"top_k":5,"temperature":0}` {
+		t.Errorf("got %s", got)
+	}
+	y = Body{BestOf: ptr(2), RepetitionPenalty: ptr(1.1)}
+	if got := string(y.Sampling()); got != `{"repetition_penalty":1.1,"best_of":2}` {
+		t.Errorf("got %s", got)
 	}
 }
 

@@ -1,13 +1,15 @@
 package config
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"spate/internal/schedule"
+	"spate/internal/workload"
 )
 
 // Forever is the grace period that waits for every request in flight.
@@ -41,33 +43,21 @@ func seconds(s float64) (time.Duration, error) {
 }
 
 // ParseStages reads a staged plan: 30s@2,60s@8 is 2 requests/s for 30 s, then 8 for 60 s.
-func ParseStages(text string) ([]Stage, error) {
-	var stages []Stage
-	for part := range strings.SplitSeq(text, ",") {
-		length, rate, ok := strings.Cut(strings.TrimSpace(part), "@")
-		if !ok {
-			return nil, fmt.Errorf("stage %q is not TIME@RATE, such as 30s@2", part)
-		}
-		d, err := ParseDuration(length)
-		if err != nil || d == 0 {
-			return nil, fmt.Errorf("stage %q: %q is not a time above 0, such as 30s", part, length)
-		}
-		r, err := strconv.ParseFloat(rate, 64)
-		if err != nil || !(r > 0) || math.IsInf(r, 0) {
-			return nil, fmt.Errorf("stage %q: %q is not a rate above 0 in requests per second", part, rate)
-		}
-		stages = append(stages, Stage{For: d, Rate: Float(r)})
-	}
-	return stages, nil
+func ParseStages(text string) (Stages, error) {
+	stages, err := schedule.ParseStages(text)
+	return Stages(stages), err
 }
 
-// Stages writes a plan the way ParseStages reads it.
-func FormatStages(stages []Stage) string {
-	parts := make([]string, len(stages))
-	for i, s := range stages {
-		parts[i] = s.For.String() + "@" + strconv.FormatFloat(float64(s.Rate), 'g', -1, 64)
-	}
-	return strings.Join(parts, ",")
+// String writes a plan the way ParseStages reads it.
+func (s Stages) String() string { return schedule.Stages(s).String() }
+
+// MarshalText writes the plan as text.
+func (s Stages) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads the plan from text.
+func (s *Stages) UnmarshalText(text []byte) (err error) {
+	*s, err = ParseStages(string(text))
+	return err
 }
 
 var limited = []string{string(TTFT), string(TPOT), string(E2EL)}
@@ -93,19 +83,11 @@ func ParseLimit(text string) (Limit, error) {
 
 // ParseRangeRatio reads 0.2 or {"input":0.1,"output":0.3}.
 func ParseRangeRatio(text string) (RangeRatio, error) {
-	if v, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return RangeRatio{}, errors.New("the ratio must be finite")
-		}
-		return RangeRatio{v, v}, nil
-	}
-	var both struct{ Input, Output *float64 }
-	dec := json.NewDecoder(strings.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&both); err != nil || dec.More() || both.Input == nil || both.Output == nil {
+	r, err := workload.ParseRatio(text)
+	if err != nil || math.IsNaN(r.Input+r.Output) || math.IsInf(r.Input+r.Output, 0) {
 		return RangeRatio{}, errors.New(`want a number such as 0.2, or {"input":0.1,"output":0.3}`)
 	}
-	return RangeRatio{*both.Input, *both.Output}, nil
+	return RangeRatio(r), nil
 }
 
 // String writes the ratio the way ParseRangeRatio reads it.

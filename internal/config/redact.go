@@ -260,14 +260,15 @@ func redactRaw(raw json.RawMessage) json.RawMessage {
 // Scrub replaces every secret these settings hold wherever it stands in a text, such as a server's
 // error message that quotes the key back.
 func (b *Bench) Scrub(text string) string {
-	for _, s := range b.secrets() {
+	for _, s := range b.Secrets() {
 		text = strings.ReplaceAll(text, s, Redacted)
 	}
 	return RedactText(text)
 }
 
-// secrets lists the longest first, so that one which contains another leaves no rest.
-func (b *Bench) secrets() []string {
+// Secrets lists every secret these settings hold, the longest first, so that replacing one which
+// contains another leaves no rest.
+func (b *Bench) Secrets() []string {
 	var all []string
 	add := func(s string) {
 		if len(s) >= 4 {

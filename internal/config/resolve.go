@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"strconv"
@@ -66,19 +67,21 @@ func (b *Bench) resolveLengths() {
 	d.ShareGPT.OutputLen, d.HF.OutputLen = &n, &n
 }
 
-// resolveRatio decides which of the two opposite meanings of a range ratio a script has.
+// resolveRatio decides which of the two opposite meanings of a range ratio a script has. Only the
+// older one has a use for 1, where it says what 0 says today.
 func (b *Bench) resolveRatio(note func(string, ...any)) {
 	r := &b.Dataset.Random
 	if r.Meaning != RatioAuto {
 		return
 	}
 	r.Meaning = RatioHead
-	if r.RangeRatio.Input == 1 && r.RangeRatio.Output == 1 {
-		r.Meaning = RatioV6
-		if b.Dataset.Name == DatasetRandom {
-			note("--random-range-ratio 1 is read as older scripts mean it: every length exactly as asked " +
-				"(--range-ratio-meaning head|v6 decides otherwise)")
-		}
+	if r.RangeRatio != (RangeRatio{1, 1}) {
+		return
+	}
+	r.RangeRatio = RangeRatio{}
+	if b.Dataset.Name == DatasetRandom {
+		note("--random-range-ratio 1 is read as scripts before vLLM 0.8.4 mean it: every length exactly as asked " +
+			"(--range-ratio-meaning head or v6 decides otherwise)")
 	}
 }
 
@@ -88,4 +91,29 @@ func (t *Target) URLs() []string {
 		return t.BaseURLs
 	}
 	return []string{"http://" + net.JoinHostPort(strings.Trim(t.Host, "[]"), strconv.Itoa(t.Port))}
+}
+
+// Sampling is the JSON object of the sampling settings that were given, nil when none was.
+func (y *Body) Sampling() json.RawMessage {
+	var fields []string
+	add := func(name string, v any) {
+		raw, err := json.Marshal(v)
+		if err == nil && string(raw) != "null" {
+			fields = append(fields, strconv.Quote(name)+":"+string(raw))
+		}
+	}
+	add("top_p", y.TopP)
+	add("top_k", y.TopK)
+	add("min_p", y.MinP)
+	add("temperature", y.Temperature)
+	add("frequency_penalty", y.FrequencyPenalty)
+	add("presence_penalty", y.PresencePenalty)
+	add("repetition_penalty", y.RepetitionPenalty)
+	if y.BestOf != nil && *y.BestOf > 1 {
+		add("best_of", y.BestOf)
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	return json.RawMessage("{" + strings.Join(fields, ",") + "}")
 }

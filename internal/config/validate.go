@@ -2,8 +2,10 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -172,7 +174,7 @@ func (b *Bench) checkRandom(c *checker) {
 	c.want(r.OutputLen > 0, "random-output-len", "%d is not above 0", r.OutputLen)
 	for _, v := range []float64{r.RangeRatio.Input, r.RangeRatio.Output} {
 		if r.Meaning == RatioV6 {
-			c.want(v > 0 && v <= 1, "random-range-ratio", "%v is not above 0 and at most 1, as its older meaning wants", v)
+			c.want(v >= 0 && v <= 1, "random-range-ratio", "%v is not between 0 and 1, as its older meaning wants", v)
 			continue
 		}
 		c.want(v >= 0 && v < 1, "random-range-ratio", "%v is not at least 0 and below 1", v)
@@ -206,18 +208,22 @@ func (b *Bench) checkOutput(c *checker) {
 	}
 }
 
-// simFlags are the flags that describe the embedded server.
-var simFlags = []string{"sim-ttft", "sim-itl", "sim-tokens-per-chunk", "sim-jitter", "sim-faults"}
-
 func (b *Bench) checkSim(c *checker) {
-	for _, f := range simFlags {
-		c.needs(b.Has(f) && !b.Sim.Enabled, f, "sim", "it describes the embedded server")
-	}
-	if !b.Sim.Enabled {
+	s := &b.Sim
+	if !s.Enabled {
+		for _, f := range slices.Sorted(maps.Keys(b.Given)) {
+			c.needs(strings.HasPrefix(f, "sim-"), f, "sim", "it describes the embedded server")
+		}
 		return
 	}
 	for _, f := range []string{"base-url", "unix-socket", "host", "port"} {
 		c.clash(b.Given[f] == FromArgs, "sim", f, "the embedded server chooses its own address")
 	}
-	c.want(b.Sim.TokensPerChunk > 0, "sim-tokens-per-chunk", "%d is not above 0", b.Sim.TokensPerChunk)
+	c.want(s.TokensPerChunk > 0, "sim-tokens-per-chunk", "%d is not above 0", s.TokensPerChunk)
+	c.want(s.Jitter >= 0 && s.Jitter <= 1, "sim-jitter", "%v is not between 0 and 1", s.Jitter)
+	c.want(s.OutputVary >= 0 && s.OutputVary <= 1, "sim-output-vary", "%v is not between 0 and 1", s.OutputVary)
+	c.want(s.OutputLen >= 0, "sim-output-len", "%d is negative", s.OutputLen)
+	c.want(s.MaxRunning >= 0, "sim-max-running", "%d is negative", s.MaxRunning)
+	c.want(s.Reasoning >= 0, "sim-reasoning", "%d is negative", s.Reasoning)
+	c.want(s.ToolTokens >= 0, "sim-tool-tokens", "%d is negative", s.ToolTokens)
 }

@@ -84,7 +84,7 @@ func TestParseForms(t *testing.T) {
 		}},
 		"ready check":       {"--ready-check-timeout-sec 600", func(b *config.Bench) bool { return b.Target.ReadyTimeout == 10*time.Minute }},
 		"later, at default": {"--prefix-repetition-prefix-len 256 --hf-split=", func(b *config.Bench) bool { return b.Dataset.PrefixRepetition.PrefixLen == 256 }},
-		"stages":            {"--stages 30s@2,60s@8", func(b *config.Bench) bool { return b.Load.Stages[1].Rate == 8 && b.Load.NumPrompts == 0 }},
+		"stages":            {"--stages 30s@2,60s@8", func(b *config.Bench) bool { return b.Load.Stages[1].To == 8 && b.Load.NumPrompts == 0 }},
 		"sim":               {"--sim --sim-ttft 20ms --sim-tokens-per-chunk 4", func(b *config.Bench) bool { return b.Sim.Enabled && b.Sim.TTFT == 20*time.Millisecond }},
 	}
 	for name, c := range cases {
@@ -141,7 +141,7 @@ func TestParseMistakes(t *testing.T) {
 		"goodput malformed":      {"--goodput ttft=200", []string{"--goodput", "NAME:MILLISECONDS"}},
 		"goodput name":           {"--goodput itl:20", []string{"ttft, tpot, e2el"}},
 		"header malformed":       {"--header Foo", []string{"--header", "KEY=VALUE"}},
-		"stages malformed":       {"--stages 30s", []string{"--stages", "TIME@RATE"}},
+		"stages malformed":       {"--stages 30s", []string{"--stages", "DURATION@RATE"}},
 		"duration malformed":     {"--duration soon", []string{"--duration", `"soon"`, "30s"}},
 		"metric":                 {"--percentile-metrics ttft,e2e", []string{`"e2e"`, `did you mean "e2el"`}},
 		"contradiction":          {"--stages 3s@1 --request-rate 2", []string{"--stages and --request-rate contradict"}},

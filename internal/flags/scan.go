@@ -112,7 +112,7 @@ func (s *scanner) takeWords(set *setting) error {
 			return nil
 		}
 	}
-	if len(set.words) == 0 && !(several && v.empty) {
+	if len(set.words) == 0 && (!several || !v.empty) {
 		return s.missing(set)
 	}
 	return nil

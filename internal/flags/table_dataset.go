@@ -82,8 +82,8 @@ func randomFlags(d *config.Dataset) []Def {
 		},
 		{
 			Name: "range-ratio-meaning", Group: GroupDataset, Default: "auto", value: enum(&r.Meaning),
-			Choices: []string{"auto", "head", "v6"},
-			Help:    "head: as above; v6: [len*r, len], as scripts before vLLM 0.8.4 mean it; auto: head, but v6 for a ratio of 1, which head refuses",
+			Choices: []string{"auto", "head", "v10", "v6"},
+			Help:    "whose rules random lengths follow: head as above; v10 the same with vLLM 0.10's rounding; v6 [len*r, len], as before vLLM 0.8.4; auto is head, and reads a ratio of 1, which head refuses, as fixed lengths",
 		},
 		{
 			Name: "random-prefix-len", Group: GroupDataset, VLLM: true, Default: "0", value: integer(&r.PrefixLen), Meta: "TOKENS",

@@ -41,7 +41,7 @@ func loadFlags(b *config.Bench) []Def {
 		},
 		{
 			Name: "stages", Group: GroupLoad, Main: true, value: stages(&l.Stages),
-			Help: "rates one after another: 30s@2,60s@8 is 2 requests/s for 30 s, then 8 for 60 s",
+			Help: "rates one after another: 30s@2,60s@8 is 2 requests/s for 30 s, then 8 for 60 s; 30s@2-8 rises between them",
 		},
 		{
 			Name: "ramp-up-strategy", Group: GroupLoad, VLLM: true, value: enum(&l.RampUp), Choices: []string{"linear", "exponential"},

@@ -94,11 +94,21 @@ func simFlags(b *config.Bench) []Def {
 		{Name: "sim-ttft", Group: GroupSim, Default: "50ms", value: duration(&s.TTFT), Help: "its time to first token"},
 		{Name: "sim-itl", Group: GroupSim, Default: "10ms", value: duration(&s.ITL), Help: "its time between chunks"},
 		{Name: "sim-tokens-per-chunk", Group: GroupSim, Default: "1", value: integer(&s.TokensPerChunk), Help: "tokens in each chunk"},
-		{Name: "sim-jitter", Group: GroupSim, value: duration(&s.Jitter), Help: "each wait differs by up to this, either way"},
+		{Name: "sim-jitter", Group: GroupSim, Default: "0.0", value: finite(&s.Jitter), Help: "each wait is longer or shorter by up to this share"},
+		{Name: "sim-ttft-spread", Group: GroupSim, value: duration(&s.TTFTSpread), Help: "added to the time to first token at random, up to this"},
+		{Name: "sim-prefill", Group: GroupSim, value: duration(&s.Prefill), Help: "added to the time to first token for each 1,000 prompt tokens"},
+		{Name: "sim-output-len", Group: GroupSim, Default: "0", value: integer(&s.OutputLen), Meta: "TOKENS", Help: "answers end by themselves after this many; 0 never"},
+		{Name: "sim-output-vary", Group: GroupSim, Default: "0.0", value: finite(&s.OutputVary), Help: "that length is longer or shorter by up to this share"},
+		{Name: "sim-max-running", Group: GroupSim, Default: "0", value: integer(&s.MaxRunning), Help: "requests served at a time, the rest waits; 0 is no limit"},
+		{Name: "sim-reasoning", Group: GroupSim, Default: "0", value: integer(&s.Reasoning), Meta: "TOKENS", Help: "first tokens of chat answers that are reasoning"},
+		{Name: "sim-tool-tokens", Group: GroupSim, Default: "0", value: integer(&s.ToolTokens), Meta: "TOKENS", Help: "last tokens of chat answers that are a tool call"},
+		{Name: "sim-prefix-cache", Group: GroupSim, value: toggle(&s.PrefixCache), Help: "remember prompts, as servers with a prefix cache do"},
 		{
-			Name: "sim-faults", Group: GroupSim, value: str(&s.Faults), Meta: "SCRIPT",
-			Help: "faults to inject: refuse, stall, cut, error event, garbage; @FILE reads the script from a file",
+			Name: "sim-faults", Group: GroupSim, value: words(&s.Faults), Meta: "FAULT",
+			Help: "misbehaviour, its kind and settings, such as cut,at=5,p=0.1 or status,code=503,index=3-7; several may follow",
+			Also: also("sim-fault"),
 		},
+		{Name: "sim-script", Group: GroupSim, value: str(&s.Script), Meta: "FILE", Help: "file of rules and outages for single requests"},
 	}
 }
 

@@ -333,8 +333,8 @@ func objectives(p *[]config.Objective) *value {
 	return v
 }
 
-func stages(p *[]config.Stage) *value {
-	return parsed(p, "TIME@RATE,...", config.ParseStages, config.FormatStages)
+func stages(p *config.Stages) *value {
+	return parsed(p, "TIME@RATE,...", config.ParseStages, config.Stages.String)
 }
 
 func metrics(p *[]config.Metric) *value {
