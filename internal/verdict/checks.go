@@ -1,0 +1,232 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+
+	"spate/internal/metrics"
+)
+
+// This file holds the checks on the client and the load it made; server.go those on the server and
+// its answers. Lags are judged against what was measured: 2 ms of lag ruins an inter-token latency
+// of 5 ms and does nothing to a first token after 800 ms.
+
+// A lag bends a figure when it is above this share of it, and ruins it above the other.
+const (
+	lagBends = 0.10
+	lagRuins = 0.50
+)
+
+// grain is the shortest time the figures of this run resolve, in ms: the median gap between chunks,
+// or the median TTFT where answers came in one piece.
+func grain(s *metrics.Summary) float64 {
+	if s.Streaming.ITLNoRole.N > 0 && s.Streaming.ITLNoRole.Median > 0 {
+		return s.Streaming.ITLNoRole.Median
+	}
+	return s.TTFT.Median
+}
+
+// sendLag judges how late requests left, p99, against the latency they were to measure.
+func sendLag(in *Input) Finding {
+	s := &in.Summary
+	lag := math.Max(s.Clocks.DispatchLag.P(99), s.Clocks.SendLag.P(99))
+	if s.Clocks.DispatchLag.N == 0 {
+		return unmeasured("No request was dispatched, so there is no send lag.")
+	}
+	bound := math.Max(1, lagBends*s.TTFT.Median)
+	limit := math.Max(10, lagRuins*s.TTFT.Median)
+	return graded(lag, "ms", bound, limit,
+		fmt.Sprintf("Requests left on time: p99 send lag %.2f ms.", lag),
+		fmt.Sprintf("requests left late: p99 send lag %.2f ms against a median TTFT of %.2f ms.", lag, s.TTFT.Median),
+		"lower the rate or concurrency, or give the client more or quieter cores")
+}
+
+// lateWork judges the share of requests let go more than 10 ms after they were due.
+func lateWork(in *Input) Finding {
+	n := in.Summary.Clocks.DispatchLag.N
+	if !in.Settings.OpenLoop || n == 0 {
+		return unmeasured("There was no schedule to be late for.")
+	}
+	late := part(float64(in.Summary.Rates.Late10ms), float64(n))
+	return graded(late, "share", 0.01, 0.10,
+		"The schedule was kept: "+percent(late)+" of requests left more than 10 ms late.",
+		percent(late)+" of requests left more than 10 ms after they were due, so the arrival pattern is not the one asked for.",
+		"the client could not keep up: lower the rate, or run it on more or quieter cores")
+}
+
+// achievedRate judges how far the rate on the wire fell below the schedule's.
+func achievedRate(in *Input) Finding {
+	r := in.Summary.Rates
+	if !in.Settings.OpenLoop || r.Achieved == nil {
+		return unmeasured("No rate was set, so there is none to achieve.")
+	}
+	missing := math.Max(0, 1-*r.Achieved)
+	hint := "raise the limits of the client's host"
+	if in.Summary.Concurrency.Cap > 0 && in.Summary.Clocks.Queue.Max > 0 {
+		hint = "the concurrency cap held requests back: raise or drop --max-concurrency, or ask for a lower rate"
+	}
+	return graded(missing, "share", 0.05, 0.20,
+		fmt.Sprintf("The load asked for was made: %.2f of %.2f requests/s.", *r.Sent, *r.Scheduled),
+		fmt.Sprintf("the server saw %.2f requests/s where %.2f were scheduled.", *r.Sent, *r.Scheduled),
+		hint)
+}
+
+// clientQueue judges how much waiting the concurrency cap hides from latencies that start at
+// sending.
+func clientQueue(in *Input) Finding {
+	s := &in.Summary
+	if s.Concurrency.Cap == 0 || s.Clocks.Queue.N == 0 || s.E2EL.N == 0 {
+		return unmeasured("No concurrency cap was set, so nothing waited for it.")
+	}
+	hidden := part(s.Clocks.Queue.Mean, s.E2EL.Mean)
+	return graded(hidden, "of mean E2EL", lagBends, 0,
+		fmt.Sprintf("The concurrency cap hides no latency: mean wait for a slot %.2f ms.", s.Clocks.Queue.Mean),
+		fmt.Sprintf("requests waited %.2f ms on average for a slot, which TTFT and E2EL leave out.", s.Clocks.Queue.Mean),
+		"read the latencies from the due time, or raise --max-concurrency")
+}
+
+// concurrencyCap checks that the cap was kept.
+func concurrencyCap(in *Input) Finding {
+	c := in.Summary.Concurrency
+	if c.Cap == 0 {
+		return unmeasured("No concurrency cap was set.")
+	}
+	over := float64(max(0, c.Peak-c.Cap))
+	return graded(over, "requests", 0, 0.5,
+		fmt.Sprintf("The concurrency cap was kept: at most %d of %d at once.", c.Peak, c.Cap),
+		fmt.Sprintf("%d requests were in flight at once under a cap of %d.", c.Peak, c.Cap),
+		"this is a fault in spate: please report it with the run folder")
+}
+
+// droppedWork judges requests that fell due and never left, or left no trace.
+func droppedWork(in *Input) Finding {
+	t := in.Summary.Tally
+	n := t.Dropped + max(0, in.Summary.Failures.Lost)
+	figure := part(float64(n), float64(t.Due))
+	return graded(figure, "share", 0, 0.01,
+		fmt.Sprintf("Every request that fell due was sent (%d).", t.Due),
+		fmt.Sprintf("%d of %d requests that fell due were never sent.", n, t.Due),
+		"the run was stopped early or the client ran out of connections or files: see the failures by kind")
+}
+
+// cutOff judges requests still running at the end: they were the slowest.
+func cutOff(in *Input) Finding {
+	s := &in.Summary
+	figure := part(float64(s.Failures.CutOff), float64(s.Tally.Due))
+	return graded(figure, "share", 0.01, 0.10,
+		fmt.Sprintf("The run waited for its requests: %d cut off.", s.Failures.CutOff),
+		fmt.Sprintf("%d of %d requests were cut off while running, so the slowest latencies are missing.", s.Failures.CutOff, s.Tally.Due),
+		"allow a longer grace period, or read the error-adjusted percentiles")
+}
+
+// stampLag judges how late bytes were stamped after they could be read.
+func stampLag(in *Input) Finding {
+	if in.Self == nil {
+		return unmeasured("Stamp lag was not measured.")
+	}
+	return lagCheck(in, inMS(in.Self.StampLagP99), "stamp lag", "arrivals were stamped late")
+}
+
+// schedulerLag judges how long the client's goroutines waited to run.
+func schedulerLag(in *Input) Finding {
+	if in.Self == nil {
+		return unmeasured("Scheduler lag was not measured.")
+	}
+	return lagCheck(in, inMS(in.Self.SchedLagP99), "scheduler lag", "the client waited for a CPU")
+}
+
+func lagCheck(in *Input, lag float64, what, fault string) Finding {
+	g := grain(&in.Summary)
+	bound, limit := math.Max(0.5, lagBends*g), math.Max(5, lagRuins*g)
+	return graded(lag, "ms", bound, limit,
+		fmt.Sprintf("p99 %s %.2f ms is small against the %.2f ms measured.", what, lag, g),
+		fmt.Sprintf("%s: p99 %s %.2f ms against the %.2f ms to measure.", fault, what, lag, g),
+		"lower the concurrency, or run the client on more or quieter cores; `spate calibrate-client` shows what this host can do")
+}
+
+// ownCPU judges whether the client itself was the limit.
+func ownCPU(in *Input) Finding {
+	if in.Self == nil {
+		return unmeasured("The client's CPU use was not measured.")
+	}
+	x := in.Self.CPUShare
+	return graded(x, "share", 0.80, 0.95,
+		"The client had CPU to spare: it used "+percent(x)+" of its cores.",
+		"the client used "+percent(x)+" of its cores, so it may have been the limit.",
+		"run the client on a larger or separate machine, or lower the concurrency")
+}
+
+// gcPauses judges the longest stop of the client for garbage collection.
+func gcPauses(in *Input) Finding {
+	if in.Self == nil {
+		return unmeasured("Garbage collection was not measured.")
+	}
+	pause := inMS(in.Self.GCPauseMax)
+	bound := math.Max(1, lagRuins*grain(&in.Summary))
+	return graded(pause, "ms", bound, 10*bound,
+		fmt.Sprintf("Garbage collection stayed out of the way: longest pause %.2f ms.", pause),
+		fmt.Sprintf("garbage collection stopped the client for up to %.2f ms.", pause),
+		"the tail latencies may hold these pauses: repeat with more memory (GOGC) or lower concurrency")
+}
+
+// hostSteal judges CPU time the hypervisor took from this host.
+func hostSteal(in *Input) Finding {
+	if in.Self == nil {
+		return unmeasured("Stolen CPU time was not measured.")
+	}
+	x := in.Self.StealShare
+	return graded(x, "share", 0.02, 0.10,
+		"The host was quiet: "+percent(x)+" of CPU time stolen.",
+		"other machines on this host took "+percent(x)+" of its CPU time.",
+		"repeat on a quieter or dedicated host")
+}
+
+// clockTrouble judges how far the wall clock moved against the monotonic one. Small differences are
+// the clock being disciplined; large ones are a jump, or the host asleep.
+func clockTrouble(in *Input) Finding {
+	if in.Self == nil {
+		return unmeasured("The clock was not watched.")
+	}
+	jump := math.Abs(inMS(in.Self.ClockJump))
+	return graded(jump, "ms", 100, 5000,
+		fmt.Sprintf("The clock ran evenly: %.2f ms off over the run.", jump),
+		fmt.Sprintf("the wall clock moved %.0f ms against the monotonic one during the run.", jump),
+		"do not line this run up with server logs by time, and check that the host did not sleep")
+}
+
+// recordLog judges records that never reached the log.
+func recordLog(in *Input) Finding {
+	if in.Self == nil {
+		return unmeasured("The record log was not watched.")
+	}
+	n := in.Self.LogDropped + in.Self.DiskErrors
+	figure := part(float64(n), float64(max(1, in.Summary.Tally.Attempts)))
+	return graded(figure, "share", 0, 0.01,
+		"Every record was written.",
+		fmt.Sprintf("%d records were lost on their way to disk (%d write errors).", in.Self.LogDropped, in.Self.DiskErrors),
+		"check space and speed of the output folder's disk")
+}
+
+// failures judges the share of requests the server or the network did not serve.
+func failures(in *Input) Finding {
+	s := &in.Summary
+	if s.Tally.Due == 0 {
+		f := graded(1, "share", 0.01, 0.10, "", "no request fell due.", "check the number of requests and the duration")
+		return f
+	}
+	bad := fmt.Sprintf("%d of %d requests failed, and latencies count only the others.", s.Tally.Failed, s.Tally.Due)
+	if s.Completed == 0 {
+		bad = fmt.Sprintf("none of %d requests succeeded.", s.Tally.Due)
+	}
+	hint := "read the error-adjusted percentiles"
+	if len(s.Failures.Kinds) > 0 {
+		k := s.Failures.Kinds[0]
+		hint = fmt.Sprintf("most frequent: %s (%d): %s", k.Kind, k.Count, k.Example)
+	}
+	figure := s.Failures.Share
+	if s.Completed == 0 {
+		figure = 1
+	}
+	return graded(figure, "share", 0.01, 0.10,
+		fmt.Sprintf("%d of %d requests failed.", s.Tally.Failed, s.Tally.Due), bad, hint)
+}

@@ -1,0 +1,126 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"spate/internal/stats"
+)
+
+// Above these shares of prompt tokens a prefix cache bends, and makes, the result. Some hits are
+// normal: a chat template puts the same words before every prompt.
+const (
+	cacheBends = 0.10
+	cacheMakes = 0.50
+)
+
+// fastRepeat is the ratio of TTFT below which a repeated prompt was hardly computed again.
+const fastRepeat = 0.5
+
+// minRepeats is the number of repeats that make their median worth a sentence.
+const minRepeats = 5
+
+// prefixCache looks for prompts the server had seen before, by the best sign there is: its own
+// counters, cached tokens in its answers, or else TTFT of repeats and of an earlier run.
+func prefixCache(in *Input) Finding {
+	c := in.Summary.Cache
+	const hint = "use another --seed, reset the server's prefix cache between runs, or start it without one"
+	cached := func(share float64, by string) Finding {
+		if in.Settings.SharedPrefix {
+			f := graded(share, "share", 1, 0, "", "", "")
+			f.Sentence = percent(share) + " of prompt tokens came from the prefix cache, by " + by + "; this workload shares prefixes on purpose."
+			return f
+		}
+		return graded(share, "share", cacheBends, cacheMakes,
+			percent(share)+" of prompt tokens came from the prefix cache, by "+by+".",
+			percent(share)+" of prompt tokens came from the server's prefix cache, by "+by+", so TTFT and throughput are better than for new prompts.",
+			hint)
+	}
+	switch {
+	case in.Server != nil && in.Server.PrefixQueries > 0:
+		return cached(part(in.Server.PrefixHits, in.Server.PrefixQueries), "the server's counters")
+	case c.Reported > 0:
+		return cached(c.Share, "the usage in its answers")
+	case in.Settings.SharedPrefix:
+		return unmeasured("This workload shares prefixes on purpose.")
+	case c.Repeats >= minRepeats && c.FirstTTFT > 0:
+		return fasterBy(c.RepeatTTFT/c.FirstTTFT, c.RepeatTTFT, c.FirstTTFT, "repeated prompts", "new ones", hint)
+	case in.Earlier != nil && in.Earlier.MedianTTFT > 0 && in.Summary.TTFT.N > 0:
+		now := in.Summary.TTFT.Median
+		return fasterBy(now/in.Earlier.MedianTTFT, now, in.Earlier.MedianTTFT, "these prompts", "the same ones in an earlier run", hint)
+	}
+	return unmeasured("Nothing told whether the prefix cache was used: no server counters, no cached tokens, no repeats.")
+}
+
+// fasterBy judges how much faster the first token came than it should have. The figure is how far
+// the ratio lies below one.
+func fasterBy(ratio, got, want float64, these, those, hint string) Finding {
+	return graded(math.Max(0, 1-ratio), "faster", 1-fastRepeat, 0,
+		fmt.Sprintf("Median TTFT of %s is %.2f ms, of %s %.2f ms: no sign of a cache.", these, got, those, want),
+		fmt.Sprintf("median TTFT of %s is %.2f ms, of %s %.2f ms: they probably came from a cache.", these, got, those, want),
+		hint)
+}
+
+// outputLengths judges whether the server wrote what it was asked to write in full.
+func outputLengths(in *Input) Finding {
+	m := in.Summary.Lengths.OutMatch
+	if m.N == 0 {
+		return unmeasured("Output lengths received are not known.")
+	}
+	if !in.Settings.IgnoreEOS {
+		f := graded(1-m.Honoured, "share", 1, 0, "", "", "")
+		f.Sentence = fmt.Sprintf("Answers were free to end early; they came to %s of the tokens allowed.", percent(m.MeanRatio))
+		return f
+	}
+	off := 1 - m.Honoured
+	return graded(off, "share", 0.01, 0.10,
+		"The server wrote the lengths asked for in "+percent(m.Honoured)+" of answers.",
+		fmt.Sprintf("%d of %d answers had another length than asked for (%d shorter, %d longer), so throughput is not comparable.", m.N-m.Exact, m.N, m.Short, m.Long),
+		"the server may ignore ignore_eos: check that it is supported, and the model's maximum length")
+}
+
+// inputLengths judges whether the server counted the prompt lengths meant to be sent.
+func inputLengths(in *Input) Finding {
+	m := in.Summary.Lengths.InputMatch
+	if m.N == 0 {
+		return unmeasured("The server did not tell prompt lengths.")
+	}
+	off := math.Abs(1 - m.MeanRatio)
+	return graded(off, "share", 0.10, 0,
+		"The server counted "+percent(m.MeanRatio)+" of the prompt tokens meant to be sent.",
+		"the server counted "+percent(m.MeanRatio)+" of the prompt tokens meant to be sent.",
+		"use the served model's own tokenizer (--tokenizer); a chat template adds tokens of its own")
+}
+
+// chunkTokens judges whether chunks can stand for tokens, as the compatible ITL takes them to.
+func chunkTokens(in *Input) Finding {
+	s := in.Summary.Streaming
+	if s.Chunks == 0 || s.TokensPerChunk == 0 {
+		return unmeasured("No answer came in chunks.")
+	}
+	return graded(s.TokensPerChunk, "tokens/chunk", 1.05, 0,
+		fmt.Sprintf("A chunk is a token (%.2f on average), so ITL is per token.", s.TokensPerChunk),
+		fmt.Sprintf("chunks carry %.2f tokens on average, so ITL is per chunk and %.2f ms per token would be fair.", s.TokensPerChunk, s.TokenITL.Mean),
+		"read the token-true ITL, or TPOT")
+}
+
+// sampleSize judges whether the percentiles the user named have enough samples under them.
+func sampleSize(in *Input) Finding {
+	if len(in.Settings.Percentiles) == 0 {
+		return unmeasured("No percentile was asked for by name; those below their sample floor are marked.")
+	}
+	n := in.Summary.TTFT.N
+	var short []string
+	need := 0
+	for _, p := range in.Settings.Percentiles {
+		if floor := stats.Floor(p, 0.95); n < floor {
+			short = append(short, stats.PercentileName(p))
+			need = max(need, floor)
+		}
+	}
+	return graded(float64(len(short)), "percentiles", 0, 0,
+		fmt.Sprintf("%d requests are enough for the percentiles asked for.", n),
+		fmt.Sprintf("%d requests are too few for %s: %d would bound it with 95 %% confidence.", n, strings.Join(short, ", "), need),
+		fmt.Sprintf("send at least %d requests, or read a lower percentile", need))
+}

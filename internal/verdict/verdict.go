@@ -1,0 +1,229 @@
+// Package verdict says how far a run's numbers can be trusted. It takes the Summary from metrics
+// and what the client saw of itself and of the server, runs one check per way a benchmark is known
+// to lie, and gives VALID, SUSPECT or INVALID with the sentence a user needs. result keeps the
+// Verdict and report prints it. Read this file first; checks.go and server.go hold the checks.
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"spate/internal/metrics"
+)
+
+// Level is how bad one finding is.
+type Level string
+
+// Levels, from best to worst.
+const (
+	OK      Level = "ok"
+	Suspect Level = "suspect" // a figure may be off; compare with care
+	Invalid Level = "invalid" // the figures do not describe the server
+)
+
+// Grade is the verdict on the whole run: the worst of its findings.
+type Grade string
+
+// Grades.
+const (
+	Valid      Grade = "VALID"
+	SuspectRun Grade = "SUSPECT"
+	InvalidRun Grade = "INVALID"
+)
+
+// Self is what the client saw of its own process and host during the measured part.
+type Self struct {
+	CPUShare    float64       `json:"cpu_share"` // own CPU time over all cores' time, 0..1
+	GCPauseMax  time.Duration `json:"gc_pause_max_ns"`
+	SchedLagP99 time.Duration `json:"sched_lag_p99_ns"` // runnable until running
+	SchedLagMax time.Duration `json:"sched_lag_max_ns"`
+	StampLagP99 time.Duration `json:"stamp_lag_p99_ns"` // bytes readable until stamped
+	StampLagMax time.Duration `json:"stamp_lag_max_ns"`
+	StealShare  float64       `json:"steal_share"`   // CPU taken by the hypervisor, 0..1
+	ClockJump   time.Duration `json:"clock_jump_ns"` // wall clock against monotonic clock, either way
+	LogDropped  int           `json:"log_dropped"`   // records that did not reach the log
+	DiskErrors  int           `json:"disk_errors"`
+}
+
+// Server is the change of the server's own counters over the run, where it has any.
+type Server struct {
+	PrefixQueries float64 `json:"prefix_queries"` // prompt tokens looked up; 0 when unknown
+	PrefixHits    float64 `json:"prefix_hits"`
+}
+
+// Earlier is a former run of the same command, where one is at hand.
+type Earlier struct {
+	MedianTTFT float64 `json:"median_ttft_ms"`
+}
+
+// Settings are the choices that decide which checks apply.
+type Settings struct {
+	OpenLoop     bool      // requests were due at set times
+	IgnoreEOS    bool      // the server was asked to write to the full length
+	SharedPrefix bool      // the workload repeats prompts on purpose
+	Percentiles  []float64 // those the user named; nil when only the default was used
+}
+
+// Input is everything a verdict rests on. Nil parts were not measured, and their checks say so.
+type Input struct {
+	Summary  metrics.Summary
+	Self     *Self
+	Server   *Server
+	Earlier  *Earlier
+	Settings Settings
+}
+
+// Finding is the outcome of one check.
+type Finding struct {
+	Name     string  `json:"name"`
+	Level    Level   `json:"level"`
+	Measured bool    `json:"measured"` // false: there was nothing to judge
+	Figure   float64 `json:"figure"`
+	Unit     string  `json:"unit"`
+	Bound    float64 `json:"bound"`           // suspect above
+	Limit    float64 `json:"limit,omitempty"` // invalid above; 0 when the check alone never condemns
+	Sentence string  `json:"sentence"`
+	Hint     string  `json:"hint,omitempty"`
+}
+
+// Verdict is the judgement of a run.
+type Verdict struct {
+	Grade    Grade     `json:"grade"`
+	Sentence string    `json:"sentence"`
+	Findings []Finding `json:"findings"` // one per check, in a fixed order
+}
+
+// Judge runs every check.
+func Judge(in Input) Verdict {
+	v := Verdict{Grade: Valid}
+	for _, check := range checks {
+		f := check.run(&in)
+		f.Name = check.name
+		v.Findings = append(v.Findings, f)
+	}
+	v.Grade, v.Sentence = overall(v.Findings)
+	return v
+}
+
+// Bad lists the findings that are not ok, worst first.
+func (v Verdict) Bad() []Finding {
+	var out []Finding
+	for _, level := range []Level{Invalid, Suspect} {
+		for _, f := range v.Findings {
+			if f.Level == level {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}
+
+// overall is the worst level and the sentence of the first finding that has it.
+func overall(findings []Finding) (Grade, string) {
+	bad := Verdict{Findings: findings}.Bad()
+	if len(bad) == 0 {
+		measured := 0
+		for _, f := range findings {
+			if f.Measured {
+				measured++
+			}
+		}
+		return Valid, fmt.Sprintf("%d checks found nothing that would bend these numbers.", measured)
+	}
+	grade, lead := SuspectRun, "Mind before comparing: "
+	if bad[0].Level == Invalid {
+		grade, lead = InvalidRun, "Do not use these numbers: "
+	}
+	s := lead + bad[0].Sentence
+	switch n := len(bad) - 1; {
+	case n == 1:
+		s += " (and one more finding)"
+	case n > 1:
+		s += fmt.Sprintf(" (and %d more findings)", n)
+	}
+	return grade, s
+}
+
+// check is one way a run can go wrong.
+type check struct {
+	name string
+	run  func(*Input) Finding
+}
+
+// checks run in this order; the first of the worst level gives the verdict its sentence.
+var checks = []check{
+	{"failures", failures},
+	{"dropped_work", droppedWork},
+	{"cut_off", cutOff},
+	{"concurrency_cap", concurrencyCap},
+	{"send_lag", sendLag},
+	{"late_work", lateWork},
+	{"achieved_rate", achievedRate},
+	{"client_queue", clientQueue},
+	{"stamp_lag", stampLag},
+	{"scheduler_lag", schedulerLag},
+	{"own_cpu", ownCPU},
+	{"gc_pauses", gcPauses},
+	{"host_steal", hostSteal},
+	{"clock", clockTrouble},
+	{"record_log", recordLog},
+	{"prefix_cache", prefixCache},
+	{"output_lengths", outputLengths},
+	{"input_lengths", inputLengths},
+	{"chunk_tokens", chunkTokens},
+	{"sample_size", sampleSize},
+}
+
+// graded fills in a finding from its figure: above bound it is suspect, above limit (if there is
+// one) invalid. good and bad are the sentences for either side.
+func graded(figure float64, unit string, bound, limit float64, good, bad, hint string) Finding {
+	f := Finding{
+		Level: OK, Measured: true, Figure: finite(figure), Unit: unit, Bound: bound, Limit: limit, Sentence: good,
+	}
+	switch {
+	case limit > 0 && figure > limit:
+		f.Level = Invalid
+	case figure > bound:
+		f.Level = Suspect
+	}
+	if f.Level != OK {
+		f.Sentence, f.Hint = bad, hint
+	}
+	return f
+}
+
+// unmeasured is the finding of a check that has nothing to judge.
+func unmeasured(why string) Finding { return Finding{Level: OK, Sentence: why} }
+
+// finite keeps a figure within what JSON can hold.
+func finite(x float64) float64 {
+	switch {
+	case math.IsNaN(x):
+		return 0
+	case math.IsInf(x, 0):
+		return math.Copysign(math.MaxFloat64, x)
+	}
+	return x
+}
+
+// inMS converts to the unit figures are reported in.
+func inMS(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// part is n of a whole; 0 of nothing.
+func part(n, of float64) float64 {
+	if of <= 0 {
+		return 0
+	}
+	return n / of
+}
+
+// percent writes a share for people.
+func percent(x float64) string {
+	switch {
+	case x != 0 && math.Abs(x) < 0.001:
+		return fmt.Sprintf("%.2g %%", 100*x)
+	default:
+		return fmt.Sprintf("%.1f %%", 100*x)
+	}
+}

@@ -1,0 +1,310 @@
+package verdict
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"spate/internal/call"
+	"spate/internal/metrics"
+)
+
+// dist is a distribution all of whose figures are v.
+func dist(n int, v float64) metrics.Dist {
+	return metrics.Dist{N: n, Mean: v, Median: v, Max: v, Percentiles: metrics.Percentiles{{P: 99, Value: v}}}
+}
+
+func ptr(x float64) *float64 { return &x }
+
+// healthy is a run of 1000 requests with nothing wrong: TTFT 100 ms, ITL 10 ms, E2EL 1000 ms.
+func healthy() Input {
+	in := Input{Self: &Self{}, Server: &Server{PrefixQueries: 1e6}}
+	s := &in.Summary
+	s.Tally = call.Tally{Due: 1000, OK: 1000, Attempts: 1000}
+	s.Completed = 1000
+	s.TTFT, s.E2EL, s.ITL = dist(1000, 100), dist(1000, 1000), dist(90000, 10)
+	s.Streaming.ITLNoRole, s.Streaming.TokenITL = s.ITL, s.ITL
+	s.Streaming.Chunks, s.Streaming.TokensPerChunk = 91000, 1
+	s.Clocks.DispatchLag, s.Clocks.SendLag, s.Clocks.Queue = dist(1000, 0), dist(1000, 0), dist(1000, 0)
+	s.Rates = metrics.Rates{Scheduled: ptr(10), Sent: ptr(10), Achieved: ptr(1)}
+	s.Concurrency = metrics.Concurrency{Cap: 8, Peak: 8}
+	s.Lengths.OutMatch = metrics.Match{N: 1000, Exact: 1000, Honoured: 1, MeanRatio: 1}
+	s.Lengths.InputMatch = s.Lengths.OutMatch
+	in.Settings = Settings{OpenLoop: true, IgnoreEOS: true, Percentiles: []float64{99}}
+	return in
+}
+
+func find(t *testing.T, v Verdict, name string) Finding {
+	t.Helper()
+	for _, f := range v.Findings {
+		if f.Name == name {
+			return f
+		}
+	}
+	t.Fatalf("no finding %q", name)
+	return Finding{}
+}
+
+func TestHealthyRunIsValid(t *testing.T) {
+	v := Judge(healthy())
+	if v.Grade != Valid || len(v.Bad()) != 0 {
+		t.Fatalf("verdict %s: %+v", v.Grade, v.Bad())
+	}
+	if want := "20 checks found nothing that would bend these numbers."; v.Sentence != want {
+		t.Errorf("sentence %q, want %q", v.Sentence, want)
+	}
+	for _, f := range v.Findings {
+		if f.Sentence == "" || !f.Measured || f.Unit == "" || f.Hint != "" {
+			t.Errorf("%s: incomplete finding %+v", f.Name, f)
+		}
+	}
+}
+
+// Each check at its bound, just above it, at its limit and just above that.
+func TestBounds(t *testing.T) {
+	lag := func(d *metrics.Dist, v float64) { *d = dist(1000, v) }
+	for _, tt := range []struct {
+		name         string
+		bound, limit float64 // limit 0: never invalid
+		set          func(in *Input, x float64)
+	}{
+		{"failures", 0.01, 0.10, func(in *Input, x float64) { in.Summary.Failures.Share = x }},
+		{"cut_off", 0.01, 0.10, func(in *Input, x float64) {
+			in.Summary.Tally.Due = 1e9
+			in.Summary.Failures.CutOff = int(math.Round(x * 1e9))
+		}},
+		{"dropped_work", 0, 0.01, func(in *Input, x float64) {
+			in.Summary.Tally.Due = 1e9
+			in.Summary.Tally.Dropped = int(math.Round(x * 1e9))
+		}},
+		// 10 % and 50 % of the median TTFT of 100 ms.
+		{"send_lag", 10, 50, func(in *Input, x float64) { lag(&in.Summary.Clocks.DispatchLag, x) }},
+		{"send_lag", 10, 50, func(in *Input, x float64) { lag(&in.Summary.Clocks.SendLag, x) }},
+		{"late_work", 0.01, 0.10, func(in *Input, x float64) {
+			in.Summary.Clocks.DispatchLag.N = 1e9
+			in.Summary.Rates.Late10ms = int(math.Round(x * 1e9))
+		}},
+		{"achieved_rate", 0.05, 0.20, func(in *Input, x float64) { in.Summary.Rates.Achieved = ptr(1 - x) }},
+		// 10 % of the mean E2EL of 1000 ms.
+		{"client_queue", 0.1, 0, func(in *Input, x float64) { lag(&in.Summary.Clocks.Queue, x*1000) }},
+		// 10 % and 50 % of the median ITL of 10 ms.
+		{"stamp_lag", 1, 5, func(in *Input, x float64) { in.Self.StampLagP99 = fromMS(x) }},
+		{"scheduler_lag", 1, 5, func(in *Input, x float64) { in.Self.SchedLagP99 = fromMS(x) }},
+		{"gc_pauses", 5, 50, func(in *Input, x float64) { in.Self.GCPauseMax = fromMS(x) }},
+		{"own_cpu", 0.80, 0.95, func(in *Input, x float64) { in.Self.CPUShare = x }},
+		{"host_steal", 0.02, 0.10, func(in *Input, x float64) { in.Self.StealShare = x }},
+		{"clock", 100, 5000, func(in *Input, x float64) { in.Self.ClockJump = -fromMS(x) }},
+		{"record_log", 0, 0.01, func(in *Input, x float64) {
+			in.Summary.Tally.Attempts = 1e9
+			in.Self.LogDropped = int(math.Round(x * 1e9))
+		}},
+		{"prefix_cache", 0.10, 0.50, func(in *Input, x float64) { in.Server.PrefixHits = x * in.Server.PrefixQueries }},
+		{"prefix_cache", 0.10, 0.50, func(in *Input, x float64) {
+			in.Server = nil
+			in.Summary.Cache = metrics.Cache{Reported: 10, Share: x}
+		}},
+		{"prefix_cache", 0.5, 0, func(in *Input, x float64) {
+			in.Server = nil
+			in.Summary.Cache = metrics.Cache{Repeats: 5, FirstTTFT: 100, RepeatTTFT: 100 * (1 - x)}
+		}},
+		{"prefix_cache", 0.5, 0, func(in *Input, x float64) {
+			in.Server = nil
+			in.Earlier = &Earlier{MedianTTFT: 100}
+			in.Summary.TTFT.Median = 100 * (1 - x)
+		}},
+		{"output_lengths", 0.01, 0.10, func(in *Input, x float64) { in.Summary.Lengths.OutMatch.Honoured = 1 - x }},
+		{"input_lengths", 0.10, 0, func(in *Input, x float64) { in.Summary.Lengths.InputMatch.MeanRatio = 1 + x }},
+		{"input_lengths", 0.10, 0, func(in *Input, x float64) { in.Summary.Lengths.InputMatch.MeanRatio = 1 - x }},
+		{"chunk_tokens", 1.05, 0, func(in *Input, x float64) { in.Summary.Streaming.TokensPerChunk = x }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			judge := func(x float64, want Level) {
+				t.Helper()
+				in := healthy()
+				tt.set(&in, x)
+				f := find(t, Judge(in), tt.name)
+				if f.Level != want {
+					t.Errorf("at %v: %s, want %s: %+v", x, f.Level, want, f)
+				}
+				if want != OK && (f.Sentence == "" || f.Hint == "") {
+					t.Errorf("at %v: a bad finding needs a sentence and a hint: %+v", x, f)
+				}
+			}
+			eps := 1e-6 * math.Max(tt.bound, 0.01)
+			judge(math.Max(0, tt.bound-eps), OK)
+			judge(tt.bound+eps, Suspect)
+			if tt.limit > 0 {
+				judge(tt.limit-eps, Suspect)
+				judge(tt.limit+eps, Invalid)
+			} else {
+				judge(0.9999*math.Max(1, 10*tt.bound), Suspect)
+			}
+		})
+	}
+}
+
+func fromMS(x float64) time.Duration { return time.Duration(math.Round(x * float64(time.Millisecond))) }
+
+func TestCountedBounds(t *testing.T) {
+	in := healthy()
+	in.Summary.Concurrency.Peak = 9
+	if f := find(t, Judge(in), "concurrency_cap"); f.Level != Invalid || !strings.Contains(f.Sentence, "9 requests were in flight at once under a cap of 8") {
+		t.Errorf("over the cap: %+v", f)
+	}
+	for n, want := range map[int]Level{299: OK, 298: Suspect} { // the floor of p99
+		in := healthy()
+		in.Summary.TTFT.N = n
+		f := find(t, Judge(in), "sample_size")
+		if f.Level != want || (want == Suspect && !strings.Contains(f.Sentence, "298 requests are too few for p99: 299 would")) {
+			t.Errorf("%d samples: %+v", n, f)
+		}
+	}
+	in = healthy()
+	in.Summary.Tally.Due, in.Summary.Failures.Lost = 2000, 1
+	if f := find(t, Judge(in), "dropped_work"); f.Level != Suspect {
+		t.Errorf("one request without a record: %+v", f)
+	}
+}
+
+// Lags are judged against what they disturb, but never below what any client can do.
+func TestLagBoundsFollowTheMeasurement(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		itl    float64
+		lagMS  float64
+		want   Level
+		change func(*Input)
+	}{
+		{"fast stream: floor of 0.5 ms", 1, 0.5, OK, nil},
+		{"fast stream above the floor", 1, 0.6, Suspect, nil},
+		{"slow stream", 100, 9, OK, nil},
+		{"no stream: TTFT of 100 ms counts", 0, 9, OK, func(in *Input) { in.Summary.Streaming.ITLNoRole = metrics.Dist{} }},
+		{"no stream, above", 0, 11, Suspect, func(in *Input) { in.Summary.Streaming.ITLNoRole = metrics.Dist{} }},
+	} {
+		in := healthy()
+		in.Summary.Streaming.ITLNoRole.Median = tt.itl
+		in.Self.StampLagP99 = fromMS(tt.lagMS)
+		if tt.change != nil {
+			tt.change(&in)
+		}
+		if f := find(t, Judge(in), "stamp_lag"); f.Level != tt.want {
+			t.Errorf("%s: %+v", tt.name, f)
+		}
+	}
+}
+
+func TestChecksThatDoNotApply(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*Input)
+	}{
+		{"late_work", func(in *Input) { in.Settings.OpenLoop = false; in.Summary.Rates.Late10ms = 999 }},
+		{"achieved_rate", func(in *Input) { in.Settings.OpenLoop = false; in.Summary.Rates.Achieved = ptr(0.1) }},
+		{"client_queue", func(in *Input) { in.Summary.Concurrency.Cap = 0; in.Summary.Clocks.Queue = dist(9, 1e6) }},
+		{"concurrency_cap", func(in *Input) { in.Summary.Concurrency.Cap = 0 }},
+		{"stamp_lag", func(in *Input) { in.Self = nil }},
+		{"own_cpu", func(in *Input) { in.Self = nil }},
+		{"record_log", func(in *Input) { in.Self = nil }},
+		{"prefix_cache", func(in *Input) { in.Server = nil }},
+		{"output_lengths", func(in *Input) { in.Summary.Lengths.OutMatch = metrics.Match{} }},
+		{"input_lengths", func(in *Input) { in.Summary.Lengths.InputMatch = metrics.Match{} }},
+		{"chunk_tokens", func(in *Input) { in.Summary.Streaming.Chunks = 0 }},
+		{"sample_size", func(in *Input) { in.Settings.Percentiles = nil; in.Summary.TTFT.N = 1 }},
+		{"send_lag", func(in *Input) { in.Summary.Clocks.DispatchLag = metrics.Dist{} }},
+	} {
+		in := healthy()
+		tt.change(&in)
+		if f := find(t, Judge(in), tt.name); f.Level != OK || f.Measured || f.Sentence == "" {
+			t.Errorf("%s: %+v, want ok and not measured", tt.name, f)
+		}
+	}
+}
+
+func TestAllowedBySettings(t *testing.T) {
+	in := healthy()
+	in.Settings.SharedPrefix, in.Server.PrefixHits = true, 0.9*in.Server.PrefixQueries
+	if f := find(t, Judge(in), "prefix_cache"); f.Level != OK || !strings.Contains(f.Sentence, "on purpose") || f.Figure != 0.9 {
+		t.Errorf("shared prefixes: %+v", f)
+	}
+	in = healthy()
+	in.Settings.IgnoreEOS = false
+	in.Summary.Lengths.OutMatch = metrics.Match{N: 10, Exact: 1, Honoured: 0.1, MeanRatio: 0.4}
+	if f := find(t, Judge(in), "output_lengths"); f.Level != OK || !strings.Contains(f.Sentence, "40.0 %") {
+		t.Errorf("free to end early: %+v", f)
+	}
+}
+
+func TestHintNamesTheCap(t *testing.T) {
+	in := healthy()
+	in.Summary.Rates.Achieved, in.Summary.Clocks.Queue = ptr(0.5), dist(1000, 5)
+	if f := find(t, Judge(in), "achieved_rate"); !strings.Contains(f.Hint, "--max-concurrency") {
+		t.Errorf("hint %q", f.Hint)
+	}
+}
+
+func TestOverall(t *testing.T) {
+	in := healthy()
+	in.Self.CPUShare, in.Summary.Streaming.TokensPerChunk = 0.9, 2
+	v := Judge(in)
+	if v.Grade != SuspectRun || !strings.HasPrefix(v.Sentence, "Mind before comparing: the client used 90.0 %") ||
+		!strings.HasSuffix(v.Sentence, "(and one more finding)") {
+		t.Errorf("%s: %q", v.Grade, v.Sentence)
+	}
+	in.Self.StealShare = 0.5
+	v = Judge(in)
+	if v.Grade != InvalidRun || !strings.HasPrefix(v.Sentence, "Do not use these numbers: other machines") ||
+		!strings.HasSuffix(v.Sentence, "(and 2 more findings)") {
+		t.Errorf("%s: %q", v.Grade, v.Sentence)
+	}
+	if bad := v.Bad(); bad[0].Name != "host_steal" || len(bad) != 3 {
+		t.Errorf("worst first: %+v", bad)
+	}
+}
+
+func TestNothingSucceeded(t *testing.T) {
+	in := healthy()
+	in.Summary.Completed = 0
+	in.Summary.Failures.Kinds = []metrics.FailureKind{{Kind: call.FaultConnect, Count: 7, Example: "refused"}}
+	f := find(t, Judge(in), "failures")
+	if f.Level != Invalid || !strings.Contains(f.Sentence, "none of 1000") || !strings.Contains(f.Hint, "connect (7): refused") {
+		t.Errorf("no success: %+v", f)
+	}
+	if v := Judge(Input{}); v.Grade != InvalidRun || !strings.Contains(v.Sentence, "no request fell due") {
+		t.Errorf("nothing at all: %s %q", v.Grade, v.Sentence)
+	}
+}
+
+func TestVerdictJSONRoundTrip(t *testing.T) {
+	in := healthy()
+	in.Summary.Failures.Share = math.Inf(1)
+	a := Judge(in)
+	text, err := json.Marshal(a)
+	if err != nil {
+		t.Fatalf("encode: %v", err)
+	}
+	var b Verdict
+	if err := json.Unmarshal(text, &b); err != nil {
+		t.Fatalf("decode: %v", err)
+	}
+	if diff := cmp.Diff(a, b); diff != "" {
+		t.Errorf("round trip: %s", diff)
+	}
+}
+
+// A real summary goes through every check without one of them standing on a missing figure.
+func TestJudgeRealSummary(t *testing.T) {
+	r := call.NewRecord(&call.Request{Phase: call.Measure})
+	r.Due, r.Dispatched, r.Started, r.Sent = 0, 0, 0, 0
+	r.Outcome, r.LastEvent, r.End = call.OK, 30*time.Millisecond, 30*time.Millisecond
+	r.Chunks = []call.Chunk{{At: 10 * time.Millisecond, Kind: call.Visible}, {At: 20 * time.Millisecond, Kind: call.Visible}}
+	r.Out = call.Count{N: 2, From: call.FromServer}
+	s := metrics.Summarize([]call.Record{r}, metrics.Run{End: 30 * time.Millisecond})
+	v := Judge(Input{Summary: s})
+	if v.Grade != Valid || len(v.Findings) != len(checks) {
+		t.Errorf("%s: %+v", v.Grade, v.Bad())
+	}
+}
