@@ -216,29 +216,6 @@ func failures(s *sheet, m *metrics.Summary) {
 	}
 }
 
-func server(s *sheet, run *result.Run) {
-	m := &run.Summary
-	if m.Server.N > 0 {
-		s.section("Server's own times (ms)", latencyHeads...)
-		s.dist("queue", &m.Server.Queue)
-		s.dist("scheduled to first token", &m.Server.FirstToken)
-		s.dist("first to last token", &m.Server.Generation)
-		s.dist("mean ITL", &m.Server.MeanITL)
-		s.dist("rest of TTFT: network, front end", &m.Server.TTFTRest)
-	}
-	c := &m.Cache
-	if c.Reported == 0 && c.Repeats == 0 {
-		return
-	}
-	s.section("Prefix cache")
-	if c.Reported > 0 {
-		s.fact("prompt tokens from cache", fmt.Sprintf("%d (%s), in %d of %d requests", c.Cached, percent(c.Share), c.Hits, c.Reported))
-	}
-	if c.Repeats > 0 {
-		s.fact("repeated prompts", fmt.Sprintf("%d; median TTFT %s ms, first time %s ms", c.Repeats, short(c.RepeatTTFT), short(c.FirstTTFT)))
-	}
-}
-
 // beside tells of what went on around the measured requests.
 func beside(s *sheet, m *metrics.Summary) {
 	s.section("Around it")

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"spate/internal/call"
 	"spate/internal/metrics"
 	"spate/internal/result"
+	"spate/internal/verdict"
 )
 
 // answered is a request of the measured part: due and sent at its time, first token after 50 ms and a
@@ -57,6 +59,11 @@ func goodRun() *result.Run {
 		Requested: 400, MaxConcurrency: 4, Tokenizer: true, Seed: 1,
 		Objectives: []metrics.Objective{{Metric: "ttft", Bound: 53}, {Metric: "tpot", Bound: 20}},
 	})
+	run.Verdict = verdict.Judge(verdict.Input{Summary: run.Summary})
+	run.Verdict.Grade, run.Verdict.Sentence = verdict.Valid, "Nothing found that would bend these numbers."
+	for i := range run.Verdict.Findings { // made-up stamps need not pass; how a pass is printed is the point
+		run.Verdict.Findings[i].Level = verdict.OK
+	}
 	run.Files = []string{"results/openai-infqps-concurrency4-tiny-20260822-030405.json"}
 	return run
 }
@@ -92,6 +99,18 @@ func badRun() *result.Run {
 	probe.Phase = call.Probe
 	run := runOf(append(recs, warm, probe), metrics.Run{Requested: 20, Due: 21, RequestRate: 12, Tokenizer: true, Seed: 1})
 	run.State = result.Interrupted
+	run.Verdict = verdict.Verdict{
+		Grade: verdict.InvalidRun, Sentence: "Do not use these numbers: the client was too slow (and one more finding)",
+		Findings: []verdict.Finding{
+			{Name: "send_lag", Level: verdict.Suspect, Measured: true, Figure: 3.2, Unit: "ms", Bound: 1, Limit: 10, Sentence: "requests left late: p99 send lag 3.20 ms against a median TTFT of 53.00 ms, which is more than the bound allows.", Hint: "give the client more cores"},
+			{Name: "late_work", Level: verdict.Invalid, Measured: true, Figure: 0.25, Unit: "share", Bound: 0.01, Limit: 0.1, Sentence: "25.0 % of requests left more than 10 ms late."},
+			{Name: "clock", Level: verdict.OK, Measured: true, Sentence: "Clocks agree."},
+			{Name: "own_cpu", Level: verdict.OK, Sentence: "Not measured."},
+			{Name: "endless", Level: verdict.Suspect, Measured: true, Figure: math.MaxFloat64, Unit: "requests", Bound: 1, Sentence: "x."},
+		},
+	}
+	run.Server.Change = json.RawMessage(`{"requests":20,"generation_tokens":149,"preemptions":2,"prefix_cache_hit_rate":0.5,
+		"running_before":3,"times":{"ttft":{"n":20,"mean_s":0.05},"queue":{"n":20,"mean_s":0.001}}}`)
 	run.Notes = []string{"stopped by the user after 2 s", strings.Repeat("x", 150) + " and é"}
 	return run
 }
@@ -177,5 +196,15 @@ func TestBlockOfARun(t *testing.T) {
 	run = badRun()
 	if in := BlockOf(run); len(in.Errors) != 5 || in.RequestRate != 12 {
 		t.Errorf("%d errors, rate %v", len(in.Errors), in.RequestRate)
+	}
+}
+
+func TestCountersThatSayNothing(t *testing.T) {
+	for raw, want := range map[string]string{`{"reset":true,"requests":1}`: "restarted", `[`: "unreadable"} {
+		s := new(sheet)
+		counters(s, json.RawMessage(raw))
+		if !strings.Contains(s.String(), want) || strings.Contains(s.String(), "finished") {
+			t.Errorf("%s printed as %s", raw, s.String())
+		}
 	}
 }

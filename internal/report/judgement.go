@@ -1,8 +1,63 @@
 package report
 
-import "spate/internal/result"
+import (
+	"fmt"
+	"math"
+	"strings"
 
-// judgement says whether the figures can be trusted, and why not.
+	"spate/internal/result"
+	"spate/internal/verdict"
+)
+
+// judgement says whether the figures can be trusted, and why not: it comes first, as nothing below it
+// counts for more.
 func judgement(s *sheet, run *result.Run) {
-	s.hang("", "spate: "+string(run.State))
+	v := &run.Verdict
+	if v.Grade == "" {
+		s.hang("spate: ", "NOT JUDGED. The run ended before its figures could be checked.")
+		return
+	}
+	s.hang("spate: ", string(v.Grade)+". "+v.Sentence)
+	bad := v.Bad()
+	if len(bad) > 0 {
+		s.section("Checks not passed", "figure", "bound")
+	}
+	for _, f := range bad {
+		bound := f.Bound
+		if f.Level == verdict.Invalid {
+			bound = f.Limit
+		}
+		s.row(fmt.Sprintf("%-8s %s", strings.ToUpper(string(f.Level)), f.Name), figure(f.Figure, f.Unit), figure(bound, f.Unit), unit(f.Unit))
+		s.hang("    ", f.Sentence)
+		if f.Hint != "" {
+			s.hang("    hint: ", f.Hint)
+		}
+	}
+	var blind []string
+	for _, f := range v.Findings {
+		if !f.Measured {
+			blind = append(blind, f.Name)
+		}
+	}
+	if len(blind) > 0 && len(bad) > 0 {
+		s.fact("checks with nothing to judge", strings.Join(blind, ", "))
+	}
+}
+
+// figure is a check's number: shares in percent, the rest as it is.
+func figure(v float64, unit string) string {
+	switch {
+	case math.Abs(v) >= 1e15:
+		return "no end"
+	case unit == "share":
+		return percent(v)
+	}
+	return short(v)
+}
+
+func unit(u string) string {
+	if u == "share" {
+		return ""
+	}
+	return u
 }

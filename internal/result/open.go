@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"spate/internal/recorder"
+	"spate/internal/verdict"
 )
 
 // Open reads the run in a folder. Where there is no readable result, as after a kill, it computes one
@@ -102,6 +103,8 @@ func recoverRun(dir, why string) (*Run, error) {
 	run.Plan.Due = 0 // what fell due after the last record is not known
 	run.Records = recorder.Stats{Accepted: int64(len(recs)), Written: int64(len(recs))}
 	run.Compute(recs)
+	// What the client saw of itself and of the server died with it; the checks on these say so.
+	run.Verdict = verdict.Judge(verdict.Input{Summary: run.Summary, Settings: run.Plan.Judge})
 	if missing := run.Plan.Requests - run.Tally.Due; missing > 0 {
 		run.Notes = append(run.Notes, fmt.Sprintf("%d of %d planned requests have no record", missing, run.Plan.Requests))
 	}

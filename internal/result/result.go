@@ -13,6 +13,7 @@ import (
 	"spate/internal/call"
 	"spate/internal/metrics"
 	"spate/internal/recorder"
+	"spate/internal/verdict"
 )
 
 // Schema is the version of result files this package writes. It reads every earlier one.
@@ -43,7 +44,7 @@ type Run struct {
 	Plan        Plan              `json:"plan"`
 	Block       Block             `json:"block"`
 	Tally       call.Tally        `json:"tally"`
-	Verdict     json.RawMessage   `json:"verdict,omitempty"`
+	Verdict     verdict.Verdict   `json:"verdict"`
 	Summary     metrics.Summary   `json:"summary"`
 	Spec        *SpecDecode       `json:"spec_decode,omitempty"`
 	Errors      []string          `json:"errors,omitempty"` // of the first failures, in dispatch order
@@ -65,7 +66,7 @@ type Server struct {
 	Model   string          `json:"model,omitempty"`
 	Kind    string          `json:"kind,omitempty"` // vllm, sglang ...
 	Version string          `json:"version,omitempty"`
-	Metrics json.RawMessage `json:"metrics,omitempty"` // its own counters over the run, where it tells them
+	Change  json.RawMessage `json:"change,omitempty"` // of its own counters over the run, as probe tells it
 }
 
 // Plan is what was meant to happen, as far as the metrics depend on it. It is written before the
@@ -84,6 +85,9 @@ type Plan struct {
 	Tokenizer       bool            `json:"tokenizer"`
 	SteadyThreshold float64         `json:"steady_threshold,omitempty"`
 	Seed            uint64          `json:"seed"`
+
+	// Judge are the choices the verdict depends on; Percentiles may hold more than the user named.
+	Judge verdict.Settings `json:"judge"`
 }
 
 // NewPlan keeps what run says; text is one line for people.

@@ -19,6 +19,7 @@ import (
 	"spate/internal/call"
 	"spate/internal/metrics"
 	"spate/internal/recorder"
+	"spate/internal/verdict"
 )
 
 var update = flag.Bool("update", false, "write the golden folder of a new version")
@@ -35,7 +36,7 @@ const secret = "sk-very-secret"
 func redact(s string) string { return strings.ReplaceAll(s, secret, "***") }
 
 func newRun() *Run {
-	return &Run{
+	run := &Run{
 		Started: time.Date(2026, 8, 22, 3, 4, 5, 0, time.UTC), Tool: "spate 0.1.0",
 		Command: []string{"spate", "bench", "--header", "X=it's " + secret, "--model", "org/some-model"},
 		Labels:  map[string]string{"gpu": "h100"},
@@ -49,6 +50,8 @@ func newRun() *Run {
 		Config:      json.RawMessage(`{"load":{"num_prompts":6,"request_rate":10},"dataset":{"name":"random"},"target":{"api_key":"` + secret + `"}}`),
 		Environment: json.RawMessage(`{"cpus":2,"note":"key ` + secret + `"}`),
 	}
+	run.Plan.Judge = verdict.Settings{OpenLoop: true, IgnoreEOS: true}
+	return run
 }
 
 // records are six requests: five answered, the last one refused.
@@ -95,6 +98,7 @@ func write(t *testing.T, dir string, killed bool) *Run {
 	run.State = Complete
 	run.Notes = []string{"nothing to see, " + secret}
 	run.Compute(recs)
+	run.Verdict = verdict.Judge(verdict.Input{Summary: run.Summary, Settings: run.Plan.Judge})
 	if err := f.Finish(run); err != nil {
 		t.Fatal(err)
 	}
@@ -191,6 +195,9 @@ func TestRecoverEqualsResult(t *testing.T) {
 				t.Errorf("recovered figures differ (-result +recovered):\n%s", d)
 			}
 			if d := cmp.Diff(whole.Plan, got.Plan); d != "" {
+				t.Error(d)
+			}
+			if d := cmp.Diff(whole.Verdict, got.Verdict); d != "" {
 				t.Error(d)
 			}
 			if got.Damage != nil || got.Tally != whole.Tally {
