@@ -44,8 +44,8 @@ type Run struct {
 	Plan        Plan              `json:"plan"`
 	Block       Block             `json:"block"`
 	Tally       call.Tally        `json:"tally"`
-	Verdict     verdict.Verdict   `json:"verdict"`
-	Summary     metrics.Summary   `json:"summary"`
+	Verdict     verdict.Verdict   `json:"verdict,omitzero"`
+	Summary     metrics.Summary   `json:"summary,omitzero"`
 	Spec        *SpecDecode       `json:"spec_decode,omitempty"`
 	Errors      []string          `json:"errors,omitempty"` // of the first failures, in dispatch order
 	Notes       []string          `json:"notes,omitempty"`
