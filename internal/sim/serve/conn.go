@@ -185,8 +185,8 @@ func (c *conn) generate(call *genCall, req *http.Request, arrived int64) bool {
 	s := c.srv.open(call, requestID(req.Header), arrived)
 	s.wire, s.keep, s.chunked = c, c.keep, req.ProtoAtLeast(1, 1)
 	s.direct = c.raw != nil && call.stream && s.fate.plain()
-	if over, again := c.refuse(s); over {
-		return again
+	if s.refused() {
+		return s.truth.Status == "status"
 	}
 	if call.stream {
 		b := append([]byte("HTTP/1.1 200 OK\r\ndate: "), time.Now().UTC().Format(http.TimeFormat)...)
@@ -214,63 +214,11 @@ func (c *conn) generate(call *genCall, req *http.Request, arrived int64) bool {
 	return true
 }
 
-// refuse carries out faults that come before the answer.
-func (c *conn) refuse(s *stream) (over, again bool) {
-	f := &s.fate
-	if f.stall != 0 && !c.stall(f.stall) {
-		s.end("abort")
-		return true, false
-	}
-	switch {
-	case f.reset:
-		s.end("reset")
-		c.kill(true)
-		return true, false
-	case f.garbled != nil:
-		_, _ = c.Write(f.garbled) // garbage need not arrive
-		s.end("garbage")
-		c.kill(false)
-		return true, false
-	case f.status != nil:
-		err := c.answer(f.statusAnswer())
-		s.end("status")
-		return true, err == nil
-	}
-	return false, false
-}
-
-// stall waits before the headers; false when the server stopped or the client left meanwhile.
-func (c *conn) stall(d time.Duration) bool {
+// pause implements wire.
+func (c *conn) pause(d time.Duration) bool {
 	if d < 0 {
 		_, _ = c.br.Peek(1) // returns when the client leaves; a client that pipelines is cut off
 		return false
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-c.srv.dying:
-		return false
-	}
-}
-
-// statusAnswer is the HTTP error a status fault sends.
-func (f *fate) statusAnswer() answer {
-	ft := f.status
-	a := answer{status: ft.Code, retryAfter: ft.RetryAfter}
-	if ft.Text != "" {
-		a.body, a.ctype = []byte(ft.Text), "text/plain; charset=utf-8"
-		if strings.HasPrefix(ft.Text, "{") {
-			a.ctype = ""
-		}
-		return a
-	}
-	kind := "InternalServerError"
-	if ft.Code == http.StatusTooManyRequests {
-		kind = "RateLimitError"
-	}
-	e := failure(&apiError{status: ft.Code, kind: kind, message: http.StatusText(ft.Code)})
-	a.body = e.body
-	return a
+	return c.srv.wait(d)
 }

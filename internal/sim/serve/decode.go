@@ -38,6 +38,14 @@ type genCall struct {
 	ignoreEOS    bool
 }
 
+// promptText returns the prompt as text, however it came.
+func (c *genCall) promptText() string {
+	if c.text == "" {
+		return decode(c.ids)
+	}
+	return c.text
+}
+
 // genBody is the part of a request body the server reads. The rest is accepted and ignored, as
 // sampling has no meaning here.
 type genBody struct {
@@ -145,7 +153,7 @@ func decodePrompt(raw json.RawMessage) (string, []int32, error) {
 		return s, nil, err
 	}
 	var ids []int32
-	if len(raw) > 0 && raw[0] == '[' && json.Unmarshal(raw, &ids) == nil && len(ids) > 0 {
+	if len(raw) > 0 && raw[0] == '[' && json.Unmarshal(raw, &ids) == nil && len(ids) > 0 && !bytes.Contains(raw, []byte("null")) {
 		for _, id := range ids {
 			if id < 0 {
 				return "", nil, badRequest("prompt", "token id %d is out of vocabulary", id)

@@ -123,6 +123,8 @@ func (f *fate) add(ft Fault) {
 		f.style.batch = orInt(ft.Every, 8)
 	case FaultFlood:
 		f.style.flood = true
+		f.ownTiming()
+		f.timing.ITL = []time.Duration{0}
 	}
 }
 

@@ -204,9 +204,10 @@ func (w *pumping) sleep(d time.Duration) bool {
 	case <-t.C:
 		return true
 	case <-w.s.cancel:
-		w.s.leave("abort")
-		return false
+	case <-w.s.srv.dying:
 	}
+	w.s.leave("abort")
+	return false
 }
 
 // reply gathers an answer that is sent whole.

@@ -59,7 +59,7 @@ func (r Ranges) Has(n int) bool {
 type subject struct {
 	index  int
 	id     string
-	prompt string
+	prompt func() string // only asked for when a rule looks at it
 	chat   bool
 }
 
@@ -72,7 +72,7 @@ func (r *Rule) fits(k, seed uint64, s subject) bool {
 			return false
 		}
 	}
-	if r.Prompt != "" && !strings.Contains(s.prompt, r.Prompt) {
+	if r.Prompt != "" && !strings.Contains(s.prompt(), r.Prompt) {
 		return false
 	}
 	if r.Endpoint != "" && (r.Endpoint == "chat") != s.chat {

@@ -2,11 +2,10 @@ package serve
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +13,13 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	raiseFiles()
+	if config := os.Getenv(childEnv); config != "" {
+		os.Exit(runChild(config))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // start runs a server for one test and stops it, which must succeed, at its end.
 func start(t testing.TB, cfg Config) *Server {
@@ -167,22 +172,5 @@ func TestCompletionStream(t *testing.T) {
 	}
 	if d := truth.Events[9].Due - truth.Arrived; d != int64(38*time.Millisecond) {
 		t.Errorf("last token due %v after arrival", time.Duration(d))
-	}
-}
-
-func TestSmoke(t *testing.T) {
-	s := start(t, Config{})
-	c := httpClient(t)
-	for _, p := range []string{"/health", "/v1/models", "/version", "/metrics", "/sim/stats"} {
-		resp, err := c.Get(s.URL() + p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, _ := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		if resp.StatusCode != 200 {
-			t.Errorf("%s: %d %s", p, resp.StatusCode, b)
-		}
-		fmt.Println(p, string(bytes.TrimSpace(b))[:min(len(bytes.TrimSpace(b)), 200)])
 	}
 }

@@ -249,11 +249,7 @@ func (s *Server) open(call *genCall, id string, arrived int64) *stream {
 		truth: &Truth{Index: index, ID: id, Arrived: arrived, Prompt: call.promptTokens},
 	}
 	if len(s.cfg.Script.Rules) > 0 {
-		text := call.text
-		if text == "" {
-			text = decode(call.ids)
-		}
-		st.fate = s.cfg.Script.judge(s.cfg.Timetable.Seed, subject{index: index, id: id, prompt: text, chat: call.chat})
+		st.fate = s.cfg.Script.judge(s.cfg.Timetable.Seed, subject{index: index, id: id, prompt: call.promptText, chat: call.chat})
 		req.Timing = st.fate.timing
 	}
 	st.enc = newEncoder(call, req, &s.cfg, s.created())
@@ -283,13 +279,13 @@ func (s *Server) settle(st *stream) {
 
 // Stats is a snapshot of the server's own counters.
 type Stats struct {
-	Requests    int64    // completions asked for
-	Active      int64    // not finished yet
-	Connections int64    // accepted since the start
-	Refused     int64    // of these, reset at once by script
-	Tokens      int64    // written
-	Jams        int64    // times a full socket made a stream leave the fast path
-	Lateness    Lateness // of token events of healthy streams
+	Requests    int64    `json:"requests"`    // completions asked for
+	Active      int64    `json:"active"`      // not finished yet
+	Connections int64    `json:"connections"` // accepted since the start
+	Refused     int64    `json:"refused"`     // of these, reset at once by script
+	Tokens      int64    `json:"tokens"`      // written
+	Jams        int64    `json:"jams"`        // times a full socket made a stream leave the fast path
+	Lateness    Lateness `json:"lateness"`    // of token events of healthy streams
 }
 
 // Stats returns the server's counters.

@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +16,8 @@ type wire interface {
 	sendNow(b []byte) (int, error)
 	// answer sends a whole response.
 	answer(a answer) error
+	// pause waits before the response begins; false when the client left or the server stopped.
+	pause(d time.Duration) bool
 	// kill closes the connection, by reset if asked.
 	kill(reset bool)
 }
@@ -230,9 +234,10 @@ func (s *stream) waitMore(w *pumping) bool {
 	case <-s.wake:
 		return true
 	case <-s.cancel:
-		s.leave("abort")
-		return false
+	case <-s.srv.dying:
 	}
+	s.leave("abort")
+	return false
 }
 
 // end settles the stream's fate, once.
@@ -297,4 +302,51 @@ func (s *stream) metrics() []byte {
 		rate = float64(s.enc.tokens) / (float64(total) / float64(time.Second))
 	}
 	return appendTimings(nil, ms(s.first-s.req.Scheduled), ms(gen), ms(s.req.Scheduled-s.req.Arrived), itl, rate)
+}
+
+// refused carries out the faults that come instead of an answer; true when one did.
+func (s *stream) refused() bool {
+	f := &s.fate
+	if f.stall != 0 && !s.wire.pause(f.stall) {
+		s.end("abort")
+		return true
+	}
+	switch {
+	case f.reset:
+		s.wire.kill(true)
+		s.end("reset")
+	case f.garbled != nil:
+		_, _ = s.wire.Write(f.garbled) // garbage need not arrive
+		s.wire.kill(false)
+		s.end("garbage")
+	case f.status != nil:
+		if s.wire.answer(f.statusAnswer()) != nil {
+			s.end("abort")
+			return true
+		}
+		s.end("status")
+	default:
+		return false
+	}
+	return true
+}
+
+// statusAnswer is the HTTP error a status fault sends.
+func (f *fate) statusAnswer() answer {
+	ft := f.status
+	a := answer{status: ft.Code, retryAfter: ft.RetryAfter}
+	if ft.Text != "" {
+		a.body, a.ctype = []byte(ft.Text), "text/plain; charset=utf-8"
+		if strings.HasPrefix(ft.Text, "{") {
+			a.ctype = ""
+		}
+		return a
+	}
+	kind := "InternalServerError"
+	if ft.Code == http.StatusTooManyRequests {
+		kind = "RateLimitError"
+	}
+	e := failure(&apiError{status: ft.Code, kind: kind, message: http.StatusText(ft.Code)})
+	a.body = e.body
+	return a
 }

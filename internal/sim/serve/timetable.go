@@ -13,7 +13,7 @@ import (
 type Timetable struct {
 	cfg     TimetableConfig
 	cache   *prefixCache
-	due     []*run // 4-ary min-heap by at
+	due     []*run // 4-ary min-heap by before
 	runs    map[*Request]*run
 	waiting []*run // in order of arrival; aborted ones are dropped when they come up
 	nwait   int
@@ -265,12 +265,18 @@ func (t *Timetable) State() EngineState {
 	return s
 }
 
+// before orders runs by deadline, and by arrival where deadlines are equal, so that the same
+// requests always give the same sequence.
+func (r *run) before(o *run) bool {
+	return r.at < o.at || (r.at == o.at && r.req.Index < o.req.Index)
+}
+
 func (t *Timetable) push(r *run) {
 	t.due = append(t.due, r)
 	i := len(t.due) - 1
 	for i > 0 {
 		p := (i - 1) / 4
-		if t.due[p].at <= r.at {
+		if t.due[p].before(r) {
 			break
 		}
 		t.due[i] = t.due[p]
@@ -299,11 +305,11 @@ func (t *Timetable) down(i int) {
 		}
 		least := first
 		for c := first + 1; c < min(first+4, n); c++ {
-			if t.due[c].at < t.due[least].at {
+			if t.due[c].before(t.due[least]) {
 				least = c
 			}
 		}
-		if t.due[least].at >= r.at {
+		if r.before(t.due[least]) {
 			break
 		}
 		t.due[i] = t.due[least]

@@ -162,12 +162,12 @@ func (l *TruthLog) writeFile(name string) error {
 
 // Lateness sums up how late events were written, deadline against true time.
 type Lateness struct {
-	N       int64
-	P50     time.Duration
-	P99     time.Duration
-	Max     time.Duration
-	Over1ms int64
-	Lagging bool // p99 above one millisecond: the timetable was not kept
+	N       int64         `json:"n"`
+	P50     time.Duration `json:"p50_ns"`
+	P99     time.Duration `json:"p99_ns"`
+	Max     time.Duration `json:"max_ns"`
+	Over1ms int64         `json:"over_1ms"`
+	Lagging bool          `json:"lagging"` // p99 above one millisecond: the timetable was not kept
 }
 
 // lateHist counts latenesses in buckets of about 3 % width. Any goroutine may add.

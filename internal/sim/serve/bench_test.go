@@ -1,0 +1,166 @@
+package serve
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// childEnv makes the test binary run a server instead: its value is a Config as JSON.
+const childEnv = "SPATE_SERVE_CHILD"
+
+// runChild serves until standard input closes.
+func runChild(config string) int {
+	var cfg Config
+	if err := json.Unmarshal([]byte(config), &cfg); err != nil {
+		return 2
+	}
+	runtime.GOMAXPROCS(2 * runtime.NumCPU())
+	s, err := Start(context.Background(), cfg)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println(s.Addr())
+	_, _ = io.Copy(io.Discard, os.Stdin) // ends when the parent is done
+	if err := s.Stop(); err != nil {
+		return 1
+	}
+	return 0
+}
+
+// child is a server in a process of its own, so that its CPU can be told from the reader's.
+type child struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+	addr  string
+}
+
+func startChild(b *testing.B, cfg Config) *child {
+	b.Helper()
+	config, err := json.Marshal(cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	cmd := exec.CommandContext(b.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+string(config))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	addr, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &child{cmd: cmd, stdin: in, addr: strings.TrimSpace(addr)}
+}
+
+// stop ends the server and returns the CPU time it used.
+func (c *child) stop(b *testing.B) time.Duration {
+	b.Helper()
+	_ = c.stdin.Close()
+	if err := c.cmd.Wait(); err != nil {
+		b.Error(err)
+	}
+	return c.cmd.ProcessState.UserTime() + c.cmd.ProcessState.SystemTime()
+}
+
+func (c *child) stats(b *testing.B) Stats {
+	b.Helper()
+	resp, err := http.Get("http://" + c.addr + "/sim/stats")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var st Stats
+	if err := json.NewDecoder(resp.Body).Decode(&st); err != nil {
+		b.Fatal(err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	return st
+}
+
+// drink opens one stream on a bare connection and reads it to its end, counting events.
+func drink(addr string, tokens int) (int, error) {
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = nc.Close() }()
+	body := fmt.Sprintf(`{"prompt":"a b c","max_tokens":%d,"stream":true}`, tokens)
+	if _, err := fmt.Fprintf(nc, "POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%s", len(body), body); err != nil {
+		return 0, err
+	}
+	buf := make([]byte, 4096)
+	events := 0
+	for {
+		n, err := nc.Read(buf)
+		events += bytes.Count(buf[:n], []byte("\n\n"))
+		if bytes.HasSuffix(buf[:n], []byte("0\r\n\r\n")) {
+			return events, nil
+		}
+		if err != nil {
+			return events, err
+		}
+	}
+}
+
+// BenchmarkStreams runs the server in a process of its own and reads from it with bare
+// connections: the figures are the server's CPU per event and how late its events were.
+func BenchmarkStreams(b *testing.B) {
+	for _, streams := range []int{100, 1000, 5000} {
+		b.Run(fmt.Sprint(streams), func(b *testing.B) {
+			for b.Loop() {
+				tokens := 200
+				itl := 10 * time.Millisecond * time.Duration(max(streams/1000, 1))
+				c := startChild(b, Config{Timetable: TimetableConfig{TTFT: 500 * time.Millisecond, ITL: itl, TTFTSpread: itl}})
+				var wg sync.WaitGroup
+				for range streams {
+					wg.Go(func() {
+						if n, err := drink(c.addr, tokens); err != nil || n != tokens+1 {
+							b.Errorf("%d events, %v", n, err)
+						}
+					})
+				}
+				wg.Wait()
+				st := c.stats(b)
+				cpu := c.stop(b)
+				events := float64(streams * (tokens + 1))
+				b.ReportMetric(float64(cpu.Microseconds())/events, "cpu-us/event")
+				b.ReportMetric(float64(st.Lateness.P50.Microseconds()), "late-p50-us")
+				b.ReportMetric(float64(st.Lateness.P99.Microseconds()), "late-p99-us")
+				b.ReportMetric(float64(st.Lateness.Max.Microseconds()), "late-max-us")
+				b.ReportMetric(float64(st.Jams), "jams")
+			}
+		})
+	}
+}
+
+// raiseFiles lets a test hold thousands of connections.
+func raiseFiles() {
+	var lim syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &lim) == nil {
+		lim.Cur = lim.Max
+		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &lim) // tests that need more say so when they run out
+	}
+}
