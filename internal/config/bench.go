@@ -252,7 +252,7 @@ type Custom struct {
 type RandomMM struct {
 	BaseItems      int             `json:"base_items_per_request"`
 	ItemsRatio     float64         `json:"num_mm_items_range_ratio"`
-	LimitPerPrompt json.RawMessage `json:"limit_mm_per_prompt"`
+	LimitPerPrompt json.RawMessage `json:"limit_mm_per_prompt,omitempty"`
 	Buckets        string          `json:"bucket_config"` // a Python literal, as given
 }
 

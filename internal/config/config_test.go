@@ -147,7 +147,7 @@ func TestResolve(t *testing.T) {
 		t.Errorf("ignore_eos %v, ui %v, meaning %v", b.Body.IgnoreEOS, b.Output.UI, b.Dataset.Random.Meaning)
 	}
 	before := *b
-	if notes := b.Resolve(); len(notes) != 0 {
+	if notes := b.Resolve(); len(notes) != 0 { // decisions are made once
 		t.Errorf("second Resolve notes %v", notes)
 	}
 	if diff := cmp.Diff(before, *b); diff != "" {
@@ -296,5 +296,42 @@ func TestNearest(t *testing.T) {
 		if got := Nearest(word, names); got != want {
 			t.Errorf("Nearest(%q) = %q, want %q", word, got, want)
 		}
+	}
+}
+
+func TestResolveNotes(t *testing.T) {
+	b := good()
+	b.Output.ResultDir = "d"
+	b.Dataset.Random.RangeRatio = RangeRatio{1, 1}
+	notes := strings.Join(b.Resolve(), "\n")
+	for _, want := range []string{"--save-result", "--random-range-ratio 1"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("%q is missing in %q", want, notes)
+		}
+	}
+	if b.Dataset.Random.RangeRatio != (RangeRatio{}) {
+		t.Errorf("an old ratio of 1 became %v, want fixed lengths", b.Dataset.Random.RangeRatio)
+	}
+}
+
+func TestSettingsReadBackFromJSON(t *testing.T) {
+	b := good()
+	b.Target.Headers = []Header{{"X-A", "b"}}
+	b.Load.MaxConcurrency, b.Body.Temperature, b.Load.SelfTimed = ptr(3), ptr(0.0), ptr(false)
+	b.Load.Stages = Stages{{For: time.Second, From: 1, To: 2}}
+	b.Check.SLO = []Objective{{Text: "p99_ttft<5", Stat: "p99", Metric: "ttft", Op: "<", Bound: 5, Unit: "ms", Pct: 99, IsPct: true}}
+	b.Check.Goodput = []Limit{{TTFT, 1}}
+	b.Body.Extra = json.RawMessage(`{"a":1}`)
+	given(b, "model")
+	raw, err := json.Marshal(b.Redacted())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Bench
+	if err := json.Unmarshal(raw, &back); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(*b, back); diff != "" {
+		t.Errorf("read back (-written +read):\n%s", diff)
 	}
 }

@@ -35,6 +35,9 @@ func (b *Bench) Resolve() []string {
 	if b.Output.DisableTQDM && b.Output.UI == UIAuto {
 		b.Output.UI = UINone
 	}
+	if o := &b.Output; !o.SaveResult && !o.AppendResult && (o.SaveDetailed || o.ResultDir != "" || o.ResultFilename != "") {
+		note("vLLM's result JSON is written only with --save-result; spate's own run folder holds everything")
+	}
 	b.resolveLoad()
 	b.resolveLengths()
 	b.resolveRatio(note)

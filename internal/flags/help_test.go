@@ -96,3 +96,19 @@ func TestComplete(t *testing.T) {
 		t.Errorf("unknown flag: %q", got)
 	}
 }
+
+func TestMarkdownHasOneRowPerFlag(t *testing.T) {
+	var b strings.Builder
+	if err := WriteMarkdown(&b); err != nil {
+		t.Fatal(err)
+	}
+	rows := strings.Count(b.String(), "\n| `--")
+	if rows != len(Table()) {
+		t.Errorf("%d rows for %d flags", rows, len(Table()))
+	}
+	for line := range strings.SplitSeq(b.String(), "\n") {
+		if cells := strings.Count(strings.ReplaceAll(line, `\|`, ""), "|"); strings.HasPrefix(line, "|") && cells != 4 {
+			t.Errorf("%d bars in %s", cells, line)
+		}
+	}
+}

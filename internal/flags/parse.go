@@ -92,6 +92,9 @@ func (p *parser) applyEnv() error {
 }
 
 func (p *parser) applyFile(name string) error {
+	if p.opt.ReadFile == nil {
+		return mistake("--config: files cannot be read here")
+	}
 	data, err := p.opt.ReadFile(name)
 	if err != nil {
 		return mistake("--config: read %s: %v", name, err)
