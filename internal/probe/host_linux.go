@@ -1,0 +1,5 @@
+package probe
+
+import "os"
+
+func (h *Host) readSystem() { h.readLinux(os.DirFS("/")) }

@@ -1,0 +1,130 @@
+package probe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// Server is what a server says it is.
+type Server struct {
+	Engine  string  `json:"engine,omitempty"` // vllm, sglang, llama.cpp, ollama ... where it shows
+	Version string  `json:"version,omitempty"`
+	Models  []Model `json:"models,omitempty"`
+}
+
+// Model is an entry of /v1/models.
+type Model struct {
+	ID      string `json:"id"`
+	Root    string `json:"root,omitempty"`   // what it was loaded from
+	Parent  string `json:"parent,omitempty"` // the base model of an adapter
+	OwnedBy string `json:"owned_by,omitempty"`
+	MaxLen  int    `json:"max_model_len,omitempty"` // prompt and output together
+}
+
+// maxAnswer bounds what is read of a small JSON answer.
+const maxAnswer = 4 << 20
+
+// versionPaths are where engines tell their version: vLLM and Ollama under their own names, SGLang and TGI among
+// other things, llama.cpp as a build.
+var versionPaths = []string{"/version", "/api/version", "/get_server_info", "/info", "/props"}
+
+// Identify asks the server at base, such as http://host:8000, who it is. header, which may be nil, adds the
+// credentials. Not knowing the version is no error; not being able to list models is.
+func Identify(ctx context.Context, do Do, base string, header http.Header) (Server, error) {
+	base = strings.TrimSuffix(base, "/")
+	ask := func(path string) (string, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
+		if err != nil {
+			return "", err
+		}
+		for name, values := range header {
+			req.Header[name] = values
+		}
+		return get(do, req, maxAnswer)
+	}
+	var s Server
+	body, err := ask("/v1/models")
+	if err != nil {
+		return Server{}, fmt.Errorf("listing models: %w", err)
+	}
+	if s.Models, err = ParseModels([]byte(body)); err != nil {
+		return Server{}, err
+	}
+	s.Engine = ownerEngine(s.Models)
+	for _, path := range versionPaths {
+		if body, err = ask(path); err != nil {
+			continue
+		}
+		if version, err := ParseVersion([]byte(body)); err == nil {
+			s.Version = version
+			if s.Engine == "" && path == "/api/version" {
+				s.Engine = "ollama"
+			}
+			break
+		}
+	}
+	return s, nil
+}
+
+// ParseModels reads the answer of /v1/models.
+func ParseModels(body []byte) ([]Model, error) {
+	var list struct {
+		Data []struct {
+			Model
+			Meta struct {
+				Context int `json:"n_ctx_train"` // llama.cpp's name for it
+			} `json:"meta"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, fmt.Errorf("reading the list of models: %w", err)
+	}
+	var out []Model
+	for _, m := range list.Data {
+		if m.ID == "" {
+			continue
+		}
+		if m.MaxLen == 0 {
+			m.MaxLen = m.Meta.Context
+		}
+		out = append(out, m.Model)
+	}
+	if len(out) == 0 {
+		return nil, errors.New("reading the list of models: the server lists none")
+	}
+	return out, nil
+}
+
+// ParseVersion finds the version in an answer of one of the places engines tell it.
+func ParseVersion(body []byte) (string, error) {
+	var v struct {
+		Version any `json:"version"`
+		Build   any `json:"build_info"` // llama.cpp
+	}
+	if err := json.Unmarshal(body, &v); err != nil {
+		return "", fmt.Errorf("reading the server's version: %w", err)
+	}
+	for _, field := range []any{v.Version, v.Build} {
+		if s, ok := field.(string); ok && strings.TrimSpace(s) != "" {
+			return strings.TrimSpace(s), nil
+		}
+	}
+	return "", errors.New("reading the server's version: the answer has none")
+}
+
+func ownerEngine(models []Model) string {
+	switch owner := models[0].OwnedBy; owner {
+	case "vllm", "sglang":
+		return owner
+	case "llamacpp":
+		return "llama.cpp"
+	case "lmdeploy":
+		return owner
+	default:
+		return ""
+	}
+}

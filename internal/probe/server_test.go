@@ -1,0 +1,108 @@
+package probe
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParseModels(t *testing.T) {
+	cases := []struct {
+		name, body string
+		want       []Model
+	}{
+		{
+			"vLLM with an adapter",
+			`{"object":"list","data":[{"id":"m","object":"model","owned_by":"vllm","root":"/m","parent":null,"max_model_len":4096,"permission":[]},{"id":"lora","root":"/l","parent":"m","owned_by":"vllm","max_model_len":null}]}`,
+			[]Model{{ID: "m", Root: "/m", OwnedBy: "vllm", MaxLen: 4096}, {ID: "lora", Root: "/l", Parent: "m", OwnedBy: "vllm"}},
+		},
+		{"llama.cpp", `{"data":[{"id":"q.gguf","owned_by":"llamacpp","meta":{"n_ctx_train":32768}}]}`, []Model{{ID: "q.gguf", OwnedBy: "llamacpp", MaxLen: 32768}}},
+		{"hosted", `{"data":[{"id":"a"},{"id":""},{"id":"b"}]}`, []Model{{ID: "a"}, {ID: "b"}}},
+	}
+	for _, c := range cases {
+		got, err := ParseModels([]byte(c.body))
+		if d := cmp.Diff(c.want, got); err != nil || d != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", c.name, err, d)
+		}
+	}
+	for _, bad := range []string{"", "[]", "{}", `{"data":[]}`, `{"data":[{}]}`, "<html>"} {
+		if got, err := ParseModels([]byte(bad)); err == nil {
+			t.Errorf("%q gave %v", bad, got)
+		}
+	}
+}
+
+func TestParseVersion(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"version":"0.10.1"}`:                         "0.10.1",
+		`{"model_id":"x","version":" 3.1.0 "}`:         "3.1.0",
+		`{"build_info":"b4000-abc","total_slots":1}`:   "b4000-abc",
+		`{"version":null,"build_info":"b1"}`:           "b1",
+		`{"version":{"major":1},"build_info":"b4001"}`: "b4001",
+	} {
+		if got, err := ParseVersion([]byte(body)); err != nil || got != want {
+			t.Errorf("%s: %q, %v", body, got, err)
+		}
+	}
+	for _, bad := range []string{"", "{}", `{"version":7}`, `"0.10"`, `{"version":""}`} {
+		if got, err := ParseVersion([]byte(bad)); err == nil {
+			t.Errorf("%q gave %q", bad, got)
+		}
+	}
+}
+
+func TestIdentify(t *testing.T) {
+	cases := []struct {
+		name  string
+		pages map[string]string
+		want  Server
+	}{
+		{"vllm", map[string]string{"/v1/models": `{"data":[{"id":"m","owned_by":"vllm"}]}`, "/version": `{"version":"0.11.0"}`}, Server{Engine: "vllm", Version: "0.11.0", Models: []Model{{ID: "m", OwnedBy: "vllm"}}}},
+		{"ollama", map[string]string{"/v1/models": `{"data":[{"id":"m","owned_by":"library"}]}`, "/api/version": `{"version":"0.6.2"}`}, Server{Engine: "ollama", Version: "0.6.2", Models: []Model{{ID: "m", OwnedBy: "library"}}}},
+		{"no version", map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`, "/version": "<html>"}, Server{Models: []Model{{ID: "m"}}}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				page, ok := c.pages[r.URL.Path]
+				if !ok || r.Header.Get("Authorization") != "Bearer k" {
+					http.NotFound(w, r)
+					return
+				}
+				_, _ = w.Write([]byte(page))
+			}))
+			defer srv.Close()
+			header := http.Header{"Authorization": {"Bearer k"}}
+			got, err := Identify(t.Context(), client(t).Do, srv.URL+"/", header)
+			if d := cmp.Diff(c.want, got); err != nil || d != "" {
+				t.Errorf("%v (-want +got):\n%s", err, d)
+			}
+			if _, err := Identify(t.Context(), client(t).Do, srv.URL, nil); err == nil || !strings.Contains(err.Error(), "listing models") {
+				t.Errorf("without credentials: %v", err)
+			}
+		})
+	}
+}
+
+func FuzzParseModels(f *testing.F) {
+	f.Add([]byte(`{"data":[{"id":"m","max_model_len":4096}]}`))
+	f.Add([]byte(`{"version":"1"}`))
+	f.Add([]byte(`{"data":[{"id":"m","meta":{"n_ctx_train":1}}]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		models, err := ParseModels(body)
+		if (err == nil) != (len(models) > 0) {
+			t.Fatalf("%d models with error %v", len(models), err)
+		}
+		for _, m := range models {
+			if m.ID == "" {
+				t.Fatal("a model without a name")
+			}
+		}
+		if v, err := ParseVersion(body); (err == nil) != (v != "") {
+			t.Fatalf("version %q with error %v", v, err)
+		}
+	})
+}

@@ -1,0 +1,5 @@
+//go:build !linux && !darwin && !windows
+
+package probe
+
+func readUsage() usage { return usage{} }
