@@ -204,23 +204,27 @@ func TestStampLagSeesHogs(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	w := StartSelf()
 	var hogs sync.WaitGroup
-	end := time.Now().Add(300 * time.Millisecond)
+	const burn = 200 * time.Millisecond // of CPU, not of time: the machine may be busy
+	start := readUsage()
 	for range 3 {
 		hogs.Go(func() {
-			for time.Now().Before(end) {
+			for now := start; now.user+now.sys < start.user+start.sys+burn; now = readUsage() {
+				for x := 1; x < 1_000_000; x++ {
+					runtime.KeepAlive(x)
+				}
 			}
 		})
 	}
 	hogs.Wait()
 	middle := w.Snapshot()
 	s := w.Stop()
-	if s.StampLag.N < 8 || s.StampLag.Max < 2*time.Millisecond {
+	if s.StampLag.N < 4 || s.StampLag.Max < 2*time.Millisecond {
 		t.Errorf("stamp lag %+v beside hogs", s.StampLag)
 	}
-	if s.CPUUser+s.CPUSys < 50*time.Millisecond || s.CPUShare <= 0 || s.CPUShare > 1.1 {
+	if s.CPUUser+s.CPUSys < burn || s.CPUShare <= 0 || s.CPUShare > 1.1 {
 		t.Errorf("CPU %+v", s)
 	}
-	if s.Wall < 300*time.Millisecond || s.RSSPeak == 0 || s.HeapPeak == 0 || s.SchedLag.N == 0 {
+	if s.Wall < burn/2 || s.RSSPeak == 0 || s.HeapPeak == 0 || s.SchedLag.N == 0 {
 		t.Errorf("self %+v", s)
 	}
 	if middle.StampLag.N > s.StampLag.N || middle.Wall > s.Wall {
