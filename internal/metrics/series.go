@@ -27,10 +27,10 @@ func (z *summarizer) series() {
 		if r.Sent >= 0 {
 			s.Sent[at(r.Sent)]++
 		}
-		switch {
-		case r.Outcome == call.OK:
+		switch r.Outcome {
+		case call.OK:
 			s.Finished[at(r.End)]++
-		case r.Outcome == call.Failed:
+		case call.Failed:
 			s.Failed[at(r.End)]++
 		}
 	}
