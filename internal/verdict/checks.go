@@ -127,12 +127,18 @@ func stampLag(in *Input) Finding {
 	return lagCheck(in, inMS(in.Self.StampLagP99), "stamp lag", "arrivals were stamped late")
 }
 
-// schedulerLag judges how long the client's goroutines waited to run.
+// schedulerLag judges how long the client's goroutines waited to run. Those that stamp are only some
+// of them, so this alone never condemns a run.
 func schedulerLag(in *Input) Finding {
 	if in.Self == nil {
 		return unmeasured("Scheduler lag was not measured.")
 	}
-	return lagCheck(in, inMS(in.Self.SchedLagP99), "scheduler lag", "the client waited for a CPU")
+	f := lagCheck(in, inMS(in.Self.SchedLagP99), "scheduler lag", "the client waited for a CPU")
+	f.Limit = 0
+	if f.Level == Invalid {
+		f.Level = Suspect
+	}
+	return f
 }
 
 func lagCheck(in *Input, lag float64, what, fault string) Finding {
@@ -179,6 +185,18 @@ func hostSteal(in *Input) Finding {
 		"The host was quiet: "+percent(x)+" of CPU time stolen.",
 		"other machines on this host took "+percent(x)+" of its CPU time.",
 		"repeat on a quieter or dedicated host")
+}
+
+// cpuQuota judges the time a container's CPU quota held the client back: whole slices of 100 ms.
+func cpuQuota(in *Input) Finding {
+	if in.Self == nil {
+		return unmeasured("The CPU quota was not watched.")
+	}
+	x := in.Self.Throttled
+	return graded(x, "share", 0.01, 0.10,
+		"No CPU quota held the client back ("+percent(x)+" of the run).",
+		"a CPU quota held the client back for "+percent(x)+" of the run.",
+		"raise the container's CPU limit, or lower the concurrency")
 }
 
 // clockTrouble judges how far the wall clock moved against the monotonic one. Small differences are

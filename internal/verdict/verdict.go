@@ -40,9 +40,10 @@ type Self struct {
 	SchedLagMax time.Duration `json:"sched_lag_max_ns"`
 	StampLagP99 time.Duration `json:"stamp_lag_p99_ns"` // bytes readable until stamped
 	StampLagMax time.Duration `json:"stamp_lag_max_ns"`
-	StealShare  float64       `json:"steal_share"`   // CPU taken by the hypervisor, 0..1
-	ClockJump   time.Duration `json:"clock_jump_ns"` // wall clock against monotonic clock, either way
-	LogDropped  int           `json:"log_dropped"`   // records that did not reach the log
+	StealShare  float64       `json:"steal_share"`     // CPU taken by the hypervisor, 0..1
+	ClockJump   time.Duration `json:"clock_jump_ns"`   // wall clock against monotonic clock, either way
+	Throttled   float64       `json:"throttled_share"` // of the run, held back by a CPU quota, 0..1
+	LogDropped  int           `json:"log_dropped"`     // records that did not reach the log
 	DiskErrors  int           `json:"disk_errors"`
 }
 
@@ -166,6 +167,7 @@ var checks = []check{
 	{"own_cpu", ownCPU},
 	{"gc_pauses", gcPauses},
 	{"host_steal", hostSteal},
+	{"cpu_quota", cpuQuota},
 	{"clock", clockTrouble},
 	{"record_log", recordLog},
 	{"prefix_cache", prefixCache},

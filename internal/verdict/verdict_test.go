@@ -54,7 +54,7 @@ func TestHealthyRunIsValid(t *testing.T) {
 	if v.Grade != Valid || len(v.Bad()) != 0 {
 		t.Fatalf("verdict %s: %+v", v.Grade, v.Bad())
 	}
-	if want := "20 checks found nothing that would bend these numbers."; v.Sentence != want {
+	if want := "21 checks found nothing that would bend these numbers."; v.Sentence != want {
 		t.Errorf("sentence %q, want %q", v.Sentence, want)
 	}
 	for _, f := range v.Findings {
@@ -93,10 +93,11 @@ func TestBounds(t *testing.T) {
 		{"client_queue", 0.1, 0, func(in *Input, x float64) { lag(&in.Summary.Clocks.Queue, x*1000) }},
 		// 10 % and 50 % of the median ITL of 10 ms.
 		{"stamp_lag", 1, 5, func(in *Input, x float64) { in.Self.StampLagP99 = fromMS(x) }},
-		{"scheduler_lag", 1, 5, func(in *Input, x float64) { in.Self.SchedLagP99 = fromMS(x) }},
+		{"scheduler_lag", 1, 0, func(in *Input, x float64) { in.Self.SchedLagP99 = fromMS(x) }},
 		{"gc_pauses", 5, 50, func(in *Input, x float64) { in.Self.GCPauseMax = fromMS(x) }},
 		{"own_cpu", 0.80, 0.95, func(in *Input, x float64) { in.Self.CPUShare = x }},
 		{"host_steal", 0.02, 0.10, func(in *Input, x float64) { in.Self.StealShare = x }},
+		{"cpu_quota", 0.01, 0.10, func(in *Input, x float64) { in.Self.Throttled = x }},
 		{"clock", 100, 5000, func(in *Input, x float64) { in.Self.ClockJump = -fromMS(x) }},
 		{"record_log", 0, 0.01, func(in *Input, x float64) {
 			in.Summary.Tally.Attempts = 1e9
