@@ -35,7 +35,7 @@ func (t *Tokenizer) AppendDecode(dst []byte, ids []int32, skipSpecial bool) []by
 }
 
 func (t *Tokenizer) decodes(id int32, skipSpecial bool) bool {
-	return id >= 0 && int(id) < len(t.vocab.text) && !(skipSpecial && t.special[id])
+	return id >= 0 && int(id) < len(t.vocab.text) && (!skipSpecial || !t.special[id])
 }
 
 // newDecoder reads a decoder node and gives every added token its text, which
@@ -126,18 +126,18 @@ func badPrefix(s string) int {
 		want = 1
 	case 0xE0 <= c && c <= 0xEF:
 		want = 2
-		if c == 0xE0 {
-			low = 0xA0
-		} else if c == 0xED {
-			high = 0x9F
-		}
 	case 0xF0 <= c && c <= 0xF4:
 		want = 3
-		if c == 0xF0 {
-			low = 0x90
-		} else if c == 0xF4 {
-			high = 0x8F
-		}
+	}
+	switch s[0] { // overlong forms, surrogates and what is above U+10FFFF
+	case 0xE0:
+		low = 0xA0
+	case 0xED:
+		high = 0x9F
+	case 0xF0:
+		low = 0x90
+	case 0xF4:
+		high = 0x8F
 	}
 	n := 1
 	for n <= want && n < len(s) && low <= s[n] && s[n] <= high {
