@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"strings"
 	"sync/atomic"
 	"unicode/utf8"
 )
@@ -26,7 +25,7 @@ type bpe struct {
 
 	byteLevel    bool
 	ignoreMerges bool       // a word in the vocabulary is a token whatever the merges say
-	cut          bool       // words may be cut before a metaspace mark: see canCut
+	cut          *cutter    // nil: pieces are encoded whole
 	bytes        [256]int32 // byte-level: the id of every byte; else of <0xNN>
 	fallback     bool       // unknown characters are spelled in bytes
 	unk          int32
@@ -39,25 +38,15 @@ type wholeWords []atomic.Uint32
 
 // appendPiece encodes one piece of text.
 func (m *bpe) appendPiece(e *Encoder, dst []int32, s string) []int32 {
-	if !m.cut {
+	if m.cut == nil {
 		return m.appendWord(e, dst, s)
 	}
-	start := 0
-	mark := true // the rune before was a mark, or there was none
 	for i := 0; i < len(s); {
-		if s[i] != metaspace[0] || !strings.HasPrefix(s[i:], metaspace) {
-			mark = false
-			i++
-			continue
-		}
-		if !mark {
-			dst = m.appendWord(e, dst, s[start:i])
-			start = i
-		}
-		mark = true
-		i += len(metaspace)
+		end := m.cut.next(s, i)
+		dst = m.appendWord(e, dst, s[i:end])
+		i = end
 	}
-	return m.appendWord(e, dst, s[start:])
+	return dst
 }
 
 func (m *bpe) appendWord(e *Encoder, dst []int32, w string) []int32 {

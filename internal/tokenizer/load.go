@@ -295,7 +295,9 @@ func (t *Tokenizer) readBPE(m *modelFile) ([]entry, error) {
 	if b.pairs, err = newMerges(merges, t.vocab); err != nil {
 		return nil, err
 	}
-	b.cut = !b.byteLevel && canCut(merges, b.words, b.ignoreMerges)
+	if !b.byteLevel {
+		b.cut = newCutter(merges, b.words, b.ignoreMerges)
+	}
 	t.model = b
 	return entries, nil
 }
