@@ -2,12 +2,226 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
 
+	"spate/internal/bench"
+	"spate/internal/call"
 	"spate/internal/config"
+	"spate/internal/probe"
+	"spate/internal/report"
+	"spate/internal/sim/serve"
+	"spate/internal/verdict"
 )
 
+// spareFiles is how many descriptors a run may need beside its connections.
+const spareFiles = 64
+
 // runBench measures one server with the given settings and returns the exit code.
-func runBench(_ context.Context, p Process, cfg *config.Bench) int {
-	say(p.Stderr, "spate bench: not wired yet (%s, dataset %s)\n", cfg.Target.Backend, cfg.Dataset.Name)
-	return ExitFailed
+func runBench(ctx context.Context, p Process, cfg *config.Bench) int {
+	ctx, stop, interrupted, done := interrupts(ctx, p)
+	defer done()
+	if cfg.Sim.Enabled {
+		srv, err := startEmbedded(ctx, p, cfg)
+		if err != nil {
+			complain(p.Stderr, "spate bench", err)
+			return ExitFailed
+		}
+		defer func() { _ = srv.Stop() }() // the run is over: nothing depends on how it ends
+	}
+	raiseFiles(p, cfg)
+	job := bench.Job{
+		Config: cfg, Command: append([]string{"spate"}, config.Redact(p.Args)...), Version: Version,
+		Getenv: p.getenv, Home: p.home(), Stdout: p.Stdout, Stderr: p.Stderr, View: p.view(cfg.Output.UI), Stop: stop,
+	}
+	if cfg.Output.DryRun {
+		return dryRun(ctx, p, job)
+	}
+	out, err := bench.Run(ctx, job)
+	if err != nil {
+		complain(p.Stderr, "spate bench", errors.New(cfg.Scrub(err.Error())))
+	}
+	if out == nil {
+		if interrupted() {
+			return ExitInterrupted
+		}
+		return ExitFailed
+	}
+	if err := printOutcome(p, out); err != nil {
+		complain(p.Stderr, "spate bench", err)
+		return ExitFailed
+	}
+	return exitCode(p, cfg, out, interrupted(), err)
+}
+
+func dryRun(ctx context.Context, p Process, job bench.Job) int {
+	if err := bench.DryRun(ctx, job); err != nil {
+		complain(p.Stderr, "spate bench --dry-run", err)
+		return ExitFailed
+	}
+	return ExitDone
+}
+
+// printOutcome puts vLLM's block on standard output and spate's findings below it.
+func printOutcome(p Process, out *bench.Outcome) error {
+	if err := report.Block(p.Stdout, report.BlockOf(out.Run)); err != nil {
+		return fmt.Errorf("write to standard output: %w", err)
+	}
+	if err := report.Findings(p.Stdout, out.Run); err != nil {
+		return fmt.Errorf("write to standard output: %w", err)
+	}
+	return nil
+}
+
+// exitCode says how the run went, worst first.
+func exitCode(p Process, cfg *config.Bench, out *bench.Outcome, interrupted bool, failed error) int {
+	for _, u := range out.Unmet {
+		say(p.Stderr, "spate bench: %s\n", u)
+	}
+	invalid := cfg.Check.Strict && out.Run.Verdict.Grade == verdict.InvalidRun
+	if invalid {
+		say(p.Stderr, "spate bench: --strict: %s\n", out.Run.Verdict.Sentence)
+	}
+	switch {
+	case interrupted:
+		return ExitInterrupted
+	case failed != nil:
+		return ExitFailed
+	case out.Run.Summary.Completed == 0:
+		say(p.Stderr, "spate bench: no request succeeded\n")
+		return ExitFailed
+	case invalid || len(out.Unmet) > 0:
+		return ExitUnmet
+	}
+	return ExitDone
+}
+
+// interrupts turns signals into the two steps of stopping: the first lets requests in flight finish,
+// the second gives them up. Both still write everything.
+func interrupts(ctx context.Context, p Process) (run context.Context, stop <-chan struct{}, was func() bool, done func()) {
+	run, cancel := context.WithCancelCause(ctx)
+	if p.Interrupts == nil {
+		return run, nil, func() bool { return false }, func() { cancel(nil) }
+	}
+	signals, quiet := p.Interrupts()
+	stopping := make(chan struct{})
+	over := make(chan struct{})
+	var count atomic.Int32
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			case <-signals:
+			}
+			switch count.Add(1) {
+			case 1:
+				say(p.Stderr, "\ninterrupted: waiting for requests in flight (interrupt again to give them up)\n")
+				close(stopping)
+			default:
+				cancel(call.ErrInterrupted)
+			}
+		}
+	})
+	return run, stopping, func() bool { return count.Load() > 0 }, func() {
+		quiet()
+		close(over)
+		wg.Wait()
+		cancel(nil)
+	}
+}
+
+// raiseFiles asks for enough descriptors and says so when the system refuses: without them
+// connections would fail in the middle of the run.
+func raiseFiles(p Process, cfg *config.Bench) {
+	need := uint64(cfg.Load.NumPrompts)
+	if cfg.Load.MaxConcurrency != nil {
+		need = uint64(*cfg.Load.MaxConcurrency)
+	}
+	need += spareFiles
+	if cfg.Sim.Enabled {
+		need *= 2
+	}
+	got, err := probe.RaiseNoFile(max(need, 1024))
+	if err != nil || got < need {
+		say(p.Stderr, "note: the system allows %d open files and this run may need %d: raise it with ulimit -n, or set --max-concurrency\n", got, need)
+	}
+}
+
+// startEmbedded starts the timetable server and points the settings at it.
+func startEmbedded(ctx context.Context, p Process, cfg *config.Bench) (*serve.Server, error) {
+	sc, err := embeddedConfig(p, cfg)
+	if err != nil {
+		return nil, err
+	}
+	srv, err := serve.Start(ctx, sc)
+	if err != nil {
+		return nil, fmt.Errorf("start the embedded server: %w", err)
+	}
+	cfg.Target.BaseURLs = []string{srv.URL()}
+	say(p.Stderr, "measuring an embedded server at %s: TTFT %v, ITL %v (a timetable, not a model)\n", srv.URL(), sc.Timetable.TTFT, sc.Timetable.ITL)
+	return srv, nil
+}
+
+func embeddedConfig(p Process, cfg *config.Bench) (serve.Config, error) {
+	s := &cfg.Sim
+	sc := serve.Config{PromptTokensDetails: true, APIKey: cfg.Target.APIKey.Reveal(), Timetable: serve.TimetableConfig{
+		TTFT: s.TTFT, ITL: s.ITL, ChunkTokens: s.TokensPerChunk, Jitter: s.Jitter, TTFTSpread: s.TTFTSpread,
+		Prefill: s.Prefill, OutputLen: s.OutputLen, OutputVary: s.OutputVary, MaxRunning: s.MaxRunning,
+		Reasoning: s.Reasoning, ToolTokens: s.ToolTokens, PrefixCache: s.PrefixCache, Seed: uint64(cfg.Load.Seed),
+	}}
+	if cfg.Model.ID != "" {
+		sc.Models = append(sc.Models, cfg.Model.ID)
+	}
+	if cfg.Model.ServedName != "" {
+		sc.Models = []string{cfg.Model.ServedName}
+	}
+	sc.Models = append(sc.Models, cfg.Model.LoRAModules...)
+	var err error
+	sc.Script, err = faultScript(p, s.Script, s.Faults)
+	return sc, err
+}
+
+// faultScript joins a script file and faults given as flags.
+func faultScript(p Process, file string, faults []string) (*serve.Script, error) {
+	script := &serve.Script{}
+	if file != "" {
+		data, err := p.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("read fault script: %w", err)
+		}
+		if script, err = serve.ParseScript(data); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	for _, f := range faults {
+		rule, err := serve.ParseFault(f)
+		if err != nil {
+			return nil, err
+		}
+		script.Rules = append(script.Rules, rule)
+	}
+	return script, nil
+}
+
+func (p Process) getenv(name string) string {
+	v, _ := p.Env(name)
+	return v
+}
+
+func (p Process) home() string { return p.getenv("HOME") }
+
+// view says how progress can be shown on standard error.
+func (p Process) view(ui config.UI) report.LiveOptions {
+	f, ok := p.Stderr.(*os.File)
+	if !ok || ui == config.UIPlain {
+		return report.LiveOptions{}
+	}
+	opt := report.Terminal(int(f.Fd()), p.getenv)
+	opt.TTY = opt.TTY || ui == config.UILive
+	return opt
 }

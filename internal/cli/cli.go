@@ -119,7 +119,7 @@ func newRoot(p Process) *cobra.Command {
 		}
 		return usage{cmd.CommandPath(), err}
 	})
-	root.AddCommand(newBench(p), newVersion(p))
+	root.AddCommand(newBench(p), newDemo(p), newSim(p), newReport(p), newVersion(p))
 	for _, c := range root.Commands() {
 		c.Args = usageArgs(c.Args)
 	}

@@ -38,6 +38,9 @@ func NewControl(cfg Config) (*Control, error) {
 // Close ends the connections of the control client.
 func (c *Control) Close() { c.http.CloseIdleConnections() }
 
+// Do sends any request with the control client's transport; it serves as the hand of package probe.
+func (c *Control) Do(req *http.Request) (*http.Response, error) { return c.http.Do(req) }
+
 // StatusError is an answer other than 200.
 type StatusError struct {
 	Path   string

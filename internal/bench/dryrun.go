@@ -1,0 +1,105 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"spate/internal/client"
+	"spate/internal/workload"
+)
+
+// DryRun prints what Run would do: requests, tokens, arrival schedule and the least time it takes. It
+// asks the server for its model and tokenizer where the settings leave them open, and sends no
+// request.
+func DryRun(ctx context.Context, job Job) error {
+	s := &session{Job: job}
+	defer s.close()
+	var err error
+	if s.target, err = newTarget(s.Config, s.Getenv); err != nil {
+		return err
+	}
+	if s.control, err = client.NewControl(s.target.client); err != nil {
+		return err
+	}
+	if s.Config.Model.ID == "" {
+		if err := s.discover(ctx); err != nil {
+			return fmt.Errorf("%w\n  --dry-run needs no server when --model is given", err)
+		}
+	}
+	s.target.choose()
+	if s.tokens, err = s.loadTokens(ctx); err != nil {
+		return err
+	}
+	lengths, err := workload.Preview(ctx, s.workloadConfig(), s.tokens.workload(), s.tokens.tmpl)
+	if err != nil {
+		return err
+	}
+	stream, err := workload.New(s.workloadConfig(), s.tokens.workload(), s.tokens.tmpl)
+	if err != nil {
+		return err
+	}
+	s.load = &load{source: &requests{Stream: stream}, expect: s.Config.Load.NumPrompts}
+	if err := s.plan(s.load); err != nil {
+		return err
+	}
+	return s.printPlan(s.Stdout, lengths)
+}
+
+func (s *session) printPlan(w io.Writer, p workload.Plan) error {
+	var b strings.Builder
+	c := s.Config
+	row := func(label, format string, args ...any) {
+		fmt.Fprintf(&b, "%-18s %s\n", label, fmt.Sprintf(format, args...))
+	}
+	b.WriteString("Plan (nothing was sent)\n")
+	row("target", "%s%s, backend %s, model %s", hostOf(s.target.client.BaseURLs[0]), c.Target.Endpoint, s.target.backend, s.target.served)
+	row("dataset", "%s, seed %d", c.Dataset.Name, c.Load.Seed)
+	row("load", "%s", s.load.text)
+	row("requests", "%s", count(c.Load.NumPrompts, p.Requests))
+	row("input tokens", "%s", spread(p.In))
+	row("output tokens", "%s", spread(p.Out))
+	s.printSchedule(row)
+	for _, n := range append(s.notes, p.Notes...) {
+		row("note", "%s", n)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func count(asked, got int) string {
+	if asked == 0 {
+		return "as many as the time allows"
+	}
+	return fmt.Sprint(got)
+}
+
+func spread(l workload.Lengths) string {
+	return fmt.Sprintf("%d in all; shortest %d, mean %.1f, median %d, p99 %d, longest %d",
+		l.Total(), l.At(0), l.Mean(), l.At(0.5), l.At(0.99), l.At(1))
+}
+
+// printSchedule shows when requests are due, as a bar per second or wider.
+func (s *session) printSchedule(row func(string, string, ...any)) {
+	sum := s.load.plan.Summary()
+	switch {
+	case sum.Closed && s.load.plan.Until > 0:
+		row("expected time", "%v and what the last requests take", s.load.plan.Until)
+		return
+	case sum.Closed:
+		row("expected time", "until %d requests are done, %d at a time", sum.Count, s.load.plan.Slots)
+		return
+	}
+	row("first due", "%v", sum.First.Round(time.Millisecond))
+	row("last due", "%v (%d requests, %.2f per second)", sum.Last.Round(time.Millisecond), sum.Count, sum.MeanRate)
+	row("expected time", "%v and what the last requests take", max(sum.Last, s.load.plan.Until).Round(time.Millisecond))
+	most := 0
+	for _, n := range sum.PerBar {
+		most = max(most, n)
+	}
+	for i, n := range sum.PerBar {
+		row(fmt.Sprintf("  from %v", time.Duration(i)*sum.Bucket), "%-40s %d", strings.Repeat("#", (n*40+most-1)/max(most, 1)), n)
+	}
+}

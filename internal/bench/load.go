@@ -1,0 +1,378 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"sync"
+	"time"
+
+	"spate/internal/call"
+	"spate/internal/config"
+	"spate/internal/driver"
+	"spate/internal/recorder"
+	"spate/internal/rng"
+	"spate/internal/schedule"
+	"spate/internal/workload"
+)
+
+// load is what is sent and when.
+type load struct {
+	source      *requests
+	warmup      *driver.Warmup
+	plan        schedule.Plan
+	offset      time.Duration // where the measured schedule begins within the plan
+	text        string        // the plan in one line
+	expect      int           // measured requests, 0 when unknown
+	connections int           // worth opening ahead
+	ahead       int
+	ramp        *schedule.Ramp
+}
+
+// requests is the workload with what bench adds to it: the first request can be looked at before the
+// run, and adapters are mixed in.
+type requests struct {
+	*workload.Stream
+	lora func(*call.Request)
+
+	mu   sync.Mutex
+	head []call.Request // looked at, not yet handed out
+}
+
+func (r *requests) Next(ctx context.Context) (call.Request, error) {
+	r.mu.Lock()
+	if len(r.head) > 0 {
+		req := r.head[0]
+		r.head = r.head[1:]
+		r.mu.Unlock()
+		return req, nil
+	}
+	r.mu.Unlock()
+	req, err := r.Stream.Next(ctx)
+	if err == nil && r.lora != nil {
+		r.lora(&req)
+	}
+	return req, err
+}
+
+// peek makes n requests available without handing them out.
+func (r *requests) peek(ctx context.Context, n int) ([]call.Request, error) {
+	for len(r.head) < n {
+		req, err := r.Stream.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if r.lora != nil {
+			r.lora(&req)
+		}
+		r.head = append(r.head, req)
+	}
+	return r.head, nil
+}
+
+// first is a copy of the first request.
+func (l *load) first(ctx context.Context) (call.Request, error) {
+	head, err := l.source.peek(ctx, 1)
+	if err != nil {
+		return call.Request{}, fmt.Errorf("make requests: %w", err)
+	}
+	if len(head) == 0 {
+		return call.Request{}, errors.New("the dataset gives no request")
+	}
+	return head[0], nil
+}
+
+func (l *load) close() error {
+	err := l.source.Close()
+	if w, ok := l.warmupStream(); ok {
+		err = errors.Join(err, w.Close())
+	}
+	return err
+}
+
+func (l *load) warmupStream() (*workload.Stream, bool) {
+	if l.warmup == nil {
+		return nil, false
+	}
+	s, ok := l.warmup.Source.(*workload.Stream)
+	return s, ok
+}
+
+// newLoad prepares the requests and the plan.
+func (s *session) newLoad(ctx context.Context) (*load, error) {
+	c := s.Config
+	wcfg := s.workloadConfig()
+	stream, err := workload.New(wcfg, s.tokens.workload(), s.tokens.tmpl)
+	if err != nil {
+		return nil, err
+	}
+	l := &load{source: &requests{Stream: stream, lora: lora(&c.Model, c.Load.Seed)}, expect: c.Load.NumPrompts}
+	if err := s.align(ctx, l); err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	if err := s.plan(l); err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	if err := s.warmup(ctx, l, wcfg); err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	l.size(c)
+	return l, nil
+}
+
+// size decides how many requests and connections to have ready before the start.
+func (l *load) size(c *config.Bench) {
+	n := l.expect
+	if n == 0 {
+		n = 1024
+	}
+	l.ahead = min(n, 4096)
+	switch {
+	case c.Load.MaxConcurrency != nil:
+		l.connections = min(n, *c.Load.MaxConcurrency)
+	case c.Load.RequestRate.Inf() && len(c.Load.Stages) == 0 && c.Load.RampUp == "":
+		l.connections = n
+	default:
+		l.connections = min(n, 16)
+	}
+}
+
+// workloadConfig translates the dataset's settings.
+func (s *session) workloadConfig() workload.Config {
+	c := s.Config
+	d := &c.Dataset
+	w := workload.Config{
+		Dataset: d.Name, N: c.Load.NumPrompts, Seed: uint64(c.Load.Seed), Path: d.Path,
+		Open: func(p string) (workload.File, error) { return os.Open(p) },
+		IDs:  c.Body.PromptTokenIDs, Chat: c.Target.Backend.Chat(), SkipTemplate: d.SkipChatTemplate,
+		SkipTokenizer: s.tokens.skipped, NoOversample: d.NoOversample, NoShuffle: d.DisableShuffle, Salt: d.Salt,
+		NamePrefix: c.Load.RequestIDPrefix, Era: workload.Head,
+	}
+	if w.N == 0 && d.Name != config.DatasetCustom {
+		w.N, w.Endless = 1000, true // bounded by time
+	}
+	w.Endless = w.Endless || c.Load.NumPrompts == 0 && (c.Load.Duration > 0 || len(c.Load.Stages) > 0)
+	switch d.Name {
+	case config.DatasetRandom:
+		w.Input, w.Output, w.Prefix = d.Random.InputLen, d.Random.OutputLen, d.Random.PrefixLen
+		w.Ratio = workload.Ratio(d.Random.RangeRatio)
+		switch d.Random.Meaning {
+		case config.RatioV6:
+			w.Era = workload.V6
+		case config.RatioV10:
+			w.Era = workload.V10
+		}
+	case config.DatasetSonnet:
+		w.Input, w.Output, w.Prefix = d.Sonnet.InputLen, d.Sonnet.OutputLen, d.Sonnet.PrefixLen
+	case config.DatasetShareGPT:
+		w.Output = workload.FromData
+		if d.ShareGPT.OutputLen != nil {
+			w.Output = *d.ShareGPT.OutputLen
+		}
+	case config.DatasetCustom:
+		w.Output = d.Custom.OutputLen
+	}
+	return w
+}
+
+// lora spreads requests over adapters; nil when there are none.
+func lora(m *config.Model, seed int64) func(*call.Request) {
+	if len(m.LoRAModules) == 0 {
+		return nil
+	}
+	random := rng.New(uint64(seed), "lora")
+	return func(r *call.Request) {
+		i := r.ID % len(m.LoRAModules)
+		if m.LoRAAssignment == config.AssignRandom {
+			i = random.IntN(len(m.LoRAModules))
+		}
+		r.Model = m.LoRAModules[i]
+	}
+}
+
+// plan fixes when requests are due.
+func (s *session) plan(l *load) error {
+	c := &s.Config.Load
+	seed, rate, burst := uint32(c.Seed), float64(c.RequestRate), float64(c.Burstiness)
+	n, stages := c.NumPrompts, schedule.Stages(c.Stages)
+	if s.Config.Dataset.Name == config.DatasetCustom && n <= 0 && c.Duration == 0 {
+		head, err := l.source.peek(context.Background(), math.MaxInt)
+		if err != nil {
+			return err
+		}
+		n = len(head)
+		l.expect = n
+	}
+	var err error
+	switch {
+	case c.RampUp != "":
+		l.ramp = &schedule.Ramp{Exponential: c.RampUp == config.RampExponential, From: float64(*c.RampStart), To: float64(*c.RampEnd)}
+		l.plan, err = schedule.Ramped(n, *l.ramp, burst, seed)
+		l.text = fmt.Sprintf("%d requests, %s ramp from %d to %d per second", n, c.RampUp, *c.RampStart, *c.RampEnd)
+	case len(c.Stages) > 0:
+		l.plan, err = stages.Plan(burst, seed)
+		l.plan = l.plan.First(n)
+		l.text = "stages " + stages.String()
+	case math.IsInf(rate, 1) && c.MaxConcurrency != nil:
+		l.plan, err = schedule.Closed(*c.MaxConcurrency, n)
+		l.text = fmt.Sprintf("closed loop, %d at a time", *c.MaxConcurrency)
+	case math.IsInf(rate, 1) && n == 0:
+		return errors.New("--duration with an infinite --request-rate and no --max-concurrency would send without end: set one of them, or --num-prompts")
+	case math.IsInf(rate, 1):
+		l.plan, err = schedule.Burst(n)
+		l.text = fmt.Sprintf("%d requests at once", n)
+	case n > 0:
+		l.plan, err = schedule.VLLM(n, rate, burst, seed)
+		l.text = fmt.Sprintf("%d requests at %g per second", n, rate)
+	default:
+		l.plan, err = schedule.Gamma(rate, burst, seed)
+		l.text = fmt.Sprintf("%g requests per second", rate)
+	}
+	if err != nil {
+		return err
+	}
+	if c.MaxConcurrency != nil {
+		l.plan = l.plan.Capped(*c.MaxConcurrency)
+	}
+	if c.Duration > 0 {
+		l.plan = l.plan.For(c.Duration)
+		l.text += fmt.Sprintf(", for %v", c.Duration)
+	}
+	return nil
+}
+
+// warmup puts warm-up requests ahead of the measured ones, at the same law, so that measurement
+// begins on a server that is already loaded. vLLM's warm-ups are copies of request 0.
+func (s *session) warmup(ctx context.Context, l *load, wcfg workload.Config) error {
+	c := &s.Config.Load
+	switch {
+	case c.WarmupDuration > 0:
+		wcfg.Seed++ // other prompts than the measured ones, which stay as they would be without
+		wcfg.Endless = true
+		wcfg.NamePrefix += "warmup-"
+		stream, err := workload.New(wcfg, s.tokens.workload(), s.tokens.tmpl)
+		if err != nil {
+			return err
+		}
+		l.warmup = &driver.Warmup{Source: stream, For: c.WarmupDuration}
+	case c.NumWarmups > 0 && !s.burst():
+		first, err := l.first(ctx)
+		if err != nil {
+			return err
+		}
+		l.warmup = &driver.Warmup{Source: &copies{of: first}, N: c.NumWarmups}
+	default:
+		return nil
+	}
+	if l.plan.Due == nil {
+		return nil
+	}
+	return l.shift(c)
+}
+
+// shift puts the warm-up's due times ahead of the measured ones.
+func (l *load) shift(c *config.Load) error {
+	rate := float64(c.RequestRate)
+	if l.ramp != nil {
+		rate = l.ramp.From
+	}
+	if len(c.Stages) > 0 {
+		stages := schedule.Stages(c.Stages)
+		rate = max(stages.Requests()/stages.Length().Seconds(), 0.1)
+	}
+	warm, err := schedule.Constant(rate)
+	if err != nil {
+		return err
+	}
+	if l.warmup.For > 0 {
+		l.offset = l.warmup.For
+		l.warmup.N = warm.For(l.offset).Summary().Count
+		l.warmup.For = 0
+	} else {
+		l.offset = time.Duration(float64(l.warmup.N) / rate * float64(time.Second))
+	}
+	main, n, offset := l.plan.Due, l.warmup.N, l.offset
+	l.plan.Due = func(yield func(time.Duration) bool) {
+		for t := range warm.First(n).Due {
+			if !yield(min(t, offset)) {
+				return
+			}
+		}
+		for t := range main {
+			if !yield(offset + t) {
+				return
+			}
+		}
+	}
+	if l.plan.N > 0 {
+		l.plan.N += n
+	}
+	if l.plan.Until > 0 {
+		l.plan.Until += offset
+	}
+	return nil
+}
+
+// burst reports a plan that sends everything at once: there is nothing to hand a warm-up over to.
+func (s *session) burst() bool {
+	c := &s.Config.Load
+	return c.RequestRate.Inf() && c.MaxConcurrency == nil && c.RampUp == "" && len(c.Stages) == 0
+}
+
+// warmUpDrained sends the warm-up of a burst and waits for it.
+func (s *session) warmUpDrained(ctx context.Context) error {
+	n := s.Config.Load.NumWarmups
+	if n <= 0 {
+		return nil
+	}
+	if err := s.preamble().Warmup(s.Stdout); err != nil {
+		return fmt.Errorf("write to standard output: %w", err)
+	}
+	if s.burst() {
+		first, err := s.load.first(ctx)
+		if err != nil {
+			return err
+		}
+		plan, err := schedule.Closed(n, n)
+		if err != nil {
+			return err
+		}
+		keep := []recorder.Sink{s.memory}
+		if s.folder != nil {
+			keep = append(keep, s.folder.Log)
+		}
+		src := &copies{of: first}
+		if _, err = driver.Run(ctx, driver.Config{
+			Plan: plan, Source: empty{}, Warmup: &driver.Warmup{Source: src, N: n}, Doer: s.client,
+			Sink: recorder.Tee(keep...), Clock: s.clock, Stop: s.Stop, Settle: s.tokens.settle, Grace: -1,
+		}); err != nil {
+			return err
+		}
+	}
+	return s.preamble().WarmedUp(s.Stdout)
+}
+
+// copies hands out one request again and again.
+type copies struct {
+	of call.Request
+	n  int
+}
+
+func (c *copies) Next(context.Context) (call.Request, error) {
+	r := c.of
+	r.Name = fmt.Sprintf("%s-warmup-%d", r.Name, c.n)
+	r.ID = c.n
+	c.n++
+	return r, nil
+}
+
+// empty is a source without requests.
+type empty struct{}
+
+func (empty) Next(context.Context) (call.Request, error) { return call.Request{}, io.EOF }

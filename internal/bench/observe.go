@@ -1,0 +1,263 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"spate/internal/call"
+	"spate/internal/config"
+	"spate/internal/metrics"
+	"spate/internal/probe"
+	"spate/internal/recorder"
+	"spate/internal/result"
+	"spate/internal/verdict"
+)
+
+// watch observes the client and the server while a run goes on.
+type watch struct {
+	self   *probe.Watch
+	before *probe.Counters
+	rtt    *probe.RTT
+
+	seen   probe.Self // after stop
+	change *probe.Change
+}
+
+func (s *session) startWatch(ctx context.Context) *watch {
+	w := &watch{rtt: s.roundTrip(ctx)}
+	if c, err := s.scrape(ctx); err == nil {
+		w.before = &c
+	}
+	w.self = probe.StartSelf()
+	return w
+}
+
+// stop ends the watch. The counters are read after the last response, so that they hold all of it.
+func (w *watch) stop(ctx context.Context, s *session) {
+	w.seen = w.self.Stop()
+	if w.before == nil || ctx.Err() != nil {
+		return
+	}
+	if after, err := s.scrape(ctx); err == nil {
+		c := probe.Delta(*w.before, after)
+		w.change = &c
+	}
+}
+
+func (s *session) scrape(ctx context.Context) (probe.Counters, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	return probe.Scrape(ctx, s.control.Do, s.target.client.BaseURLs[0]+"/metrics")
+}
+
+// roundTrip measures how far away the server is. It is shown, never subtracted.
+func (s *session) roundTrip(ctx context.Context) *probe.RTT {
+	network, addr := "tcp", ""
+	if s.target.client.Unix != "" {
+		network, addr = "unix", s.target.client.Unix
+	} else if u, err := url.Parse(s.target.client.BaseURLs[0]); err == nil {
+		addr = u.Host
+		if u.Port() == "" {
+			addr = net.JoinHostPort(u.Hostname(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+		}
+	}
+	rtt, err := probe.MeasureRTT(ctx, network, addr, 5)
+	if err != nil {
+		return nil
+	}
+	return &rtt
+}
+
+// serverMetrics is what the server's own counters say of the run, for the result.
+func (w *watch) serverMetrics() (json.RawMessage, *result.SpecDecode) {
+	if w.change == nil {
+		return nil, nil
+	}
+	raw, err := json.Marshal(w.change)
+	if err != nil {
+		return nil, nil
+	}
+	sp := w.change.Spec
+	if sp == nil || sp.DraftTokens <= 0 {
+		return raw, nil
+	}
+	return raw, &result.SpecDecode{
+		Rate: sp.AcceptanceRate, Length: sp.AcceptanceLength, Drafts: int(sp.Drafts),
+		DraftTokens: int(sp.DraftTokens), Accepted: int(sp.Accepted), PerPosition: sp.PerPosition,
+	}
+}
+
+// environment is where the run takes place and, once it is over, how the client fared.
+func (s *session) environment() json.RawMessage {
+	env := struct {
+		Host probe.Host   `json:"host"`
+		Self *probe.Self  `json:"client,omitempty"`
+		RTT  *probe.RTT   `json:"round_trip,omitempty"`
+		Who  probe.Server `json:"server"`
+	}{Host: probe.ReadHost(s.Version), Who: s.target.info}
+	if s.watch != nil {
+		env.Self, env.RTT = &s.watch.seen, s.watch.rtt
+	}
+	raw, err := json.Marshal(env)
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// selfOf is what the verdict wants to know of the client.
+func selfOf(p *probe.Self, log recorder.Stats) *verdict.Self {
+	v := &verdict.Self{
+		CPUShare: p.CPUShare, GCPauseMax: p.GCPause.Max, SchedLagP99: p.SchedLag.P99, SchedLagMax: p.SchedLag.Max,
+		StampLagP99: p.StampLag.P99, StampLagMax: p.StampLag.Max, StealShare: p.Steal, ClockJump: p.ClockStep,
+		LogDropped: int(log.Missing),
+	}
+	if log.FirstErr != "" {
+		v.DiskErrors = 1
+	}
+	return v
+}
+
+// settings are the choices the verdict depends on.
+func (s *session) settings() verdict.Settings {
+	c := s.Config
+	v := verdict.Settings{OpenLoop: s.load.plan.Due != nil && !s.burst(), IgnoreEOS: c.Body.IgnoreEOS}
+	d := &c.Dataset
+	v.SharedPrefix = d.Name == config.DatasetSonnet || d.Name == config.DatasetRandom && d.Random.PrefixLen > 0
+	if c.Has("metric-percentiles") {
+		v.Percentiles = c.Output.Percentiles
+	}
+	return v
+}
+
+// judge gives the verdict on the finished run.
+func (s *session) judge(sum *metrics.Summary) verdict.Verdict {
+	var log recorder.Stats
+	if s.folder != nil {
+		if err := s.folder.Log.Flush(); err != nil {
+			s.note("%v", err)
+		}
+		log = s.folder.Log.Stats()
+	}
+	in := verdict.Input{Summary: *sum, Self: selfOf(&s.watch.seen, log), Settings: s.settings()}
+	if c := s.watch.change; c != nil && !c.Reset && c.PrefixQueries != nil && c.PrefixHits != nil {
+		in.Server = &verdict.Server{PrefixQueries: *c.PrefixQueries, PrefixHits: *c.PrefixHits}
+	}
+	return verdict.Judge(in)
+}
+
+// unmet lists the objectives that were asked for and not met.
+func unmet(slos []config.Objective, s *metrics.Summary) []string {
+	var out []string
+	for _, o := range slos {
+		v := figure(o, s)
+		if !o.Met(v) {
+			out = append(out, fmt.Sprintf("objective %s is not met: %s is %.4g", o.Text, o.Key(), v))
+		}
+	}
+	return out
+}
+
+// figure is the value an objective bounds; NaN where the run has none.
+func figure(o config.Objective, s *metrics.Summary) float64 {
+	switch o.Metric {
+	case "request_throughput":
+		return s.RequestThroughput
+	case "output_throughput":
+		return s.OutputThroughput
+	case "total_token_throughput":
+		return s.TotalTokenThroughput
+	case "request_goodput":
+		if s.RequestGoodput != nil {
+			return *s.RequestGoodput
+		}
+	case "goodput_ratio":
+		if s.RequestGoodput != nil && s.RequestThroughput+float64(s.Failed) > 0 {
+			return *s.RequestGoodput * s.DurationS / float64(s.Completed+s.Failed)
+		}
+	case "error_rate":
+		if n := s.Completed + s.Failed; n > 0 {
+			return float64(s.Failed) / float64(n)
+		}
+	}
+	d, ok := map[string]*metrics.Dist{"ttft": &s.TTFT, "tpot": &s.TPOT, "itl": &s.ITL, "e2el": &s.E2EL}[o.Metric]
+	if !ok || d.N == 0 {
+		return math.NaN()
+	}
+	return statistic(o, d)
+}
+
+func statistic(o config.Objective, d *metrics.Dist) float64 {
+	if o.IsPct {
+		if q, ok := d.At(o.Pct); ok {
+			return q.Value
+		}
+		return math.NaN()
+	}
+	switch o.Stat {
+	case "mean":
+		return d.Mean
+	case "std":
+		return d.Std
+	case "min":
+		return d.Min
+	case "max":
+		return d.Max
+	}
+	return math.NaN()
+}
+
+// startProbes sends one-token requests beside the load, one after the other, until the returned
+// function is called. They are outside the concurrency cap, as vLLM's are.
+func (s *session) startProbes(ctx context.Context) (stop func()) {
+	rate := float64(s.Config.Load.ProbeRate)
+	if rate <= 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	gap := time.Duration(float64(time.Second) / rate)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for n := 0; ctx.Err() == nil; n++ {
+			s.probe(ctx, n)
+			select {
+			case <-ctx.Done():
+			case <-time.After(gap):
+			}
+		}
+	})
+	return func() {
+		cancel(call.ErrCutoff)
+		wg.Wait()
+	}
+}
+
+func (s *session) probe(ctx context.Context, n int) {
+	req := call.Request{
+		ID: n, Name: fmt.Sprintf("%sprobe-%d", s.Config.Load.RequestIDPrefix, n), Phase: call.Probe,
+		Prompt: call.Prompt{Text: "Hi"}, MaxOut: 1,
+	}
+	now := s.clock.Now()
+	rec := s.client.Do(ctx, &req)
+	if rec.Outcome == call.Canceled {
+		return // the run is over
+	}
+	rec.Due, rec.Dispatched, rec.Started = now, now, now
+	sinks := []recorder.Sink{s.memory}
+	if s.folder != nil {
+		sinks = append(sinks, s.folder.Log)
+	}
+	_ = recorder.Tee(sinks...).Record(&rec) // a refused record shows in the log's own statistics
+}
+
+// hostOf is a URL's host for people.
+func hostOf(base string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(base, "http://"), "https://")
+}

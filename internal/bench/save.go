@@ -1,0 +1,107 @@
+package bench
+
+import (
+	"fmt"
+	"time"
+
+	"spate/internal/call"
+	"spate/internal/config"
+	"spate/internal/interop"
+	"spate/internal/metrics"
+	"spate/internal/result"
+)
+
+// saveVLLM writes vLLM's result file, and its PyTorch variant, if they were asked for. It returns
+// the paths written.
+func (s *session) saveVLLM(recs []call.Record) ([]string, error) {
+	o := &s.Config.Output
+	if !o.SaveResult && !o.AppendResult {
+		return nil, nil
+	}
+	v := s.vllm(recs)
+	data, err := v.Encode()
+	if err != nil {
+		return nil, fmt.Errorf("encode vLLM result: %w", err)
+	}
+	path := v.FileName(o.ResultDir, o.ResultFilename)
+	if err := result.Save(path, data, o.AppendResult); err != nil {
+		return nil, err
+	}
+	files := []string{path}
+	if !o.PyTorchBenchmarks {
+		return files, nil
+	}
+	extra, err := v.EncodePyTorch(s.arguments(), s.Config.Model.ID)
+	if err != nil {
+		return files, fmt.Errorf("encode PyTorch result: %w", err)
+	}
+	path = interop.PyTorchFileName(path)
+	return append(files, path), result.Save(path, extra, false)
+}
+
+// vllm is the run as vLLM's result file tells it.
+func (s *session) vllm(recs []call.Record) *interop.VLLM {
+	c, r := s.Config, s.run
+	v := &interop.VLLM{
+		Date: s.clock.Start().Local(), Backend: s.target.backend, Label: c.Output.Label,
+		ModelID: s.target.model, TokenizerID: s.tokens.id, NumPrompts: c.Load.NumPrompts,
+		RequestRate: float64(c.Load.RequestRate), Burstiness: float64(c.Load.Burstiness),
+		MaxConcurrency: c.Load.MaxConcurrency, Spec: r.Spec,
+	}
+	for _, kv := range c.Output.Metadata {
+		v.Metadata = append(v.Metadata, kv.Key+"="+kv.Value)
+	}
+	if c.Load.RampUp != "" {
+		v.Ramp = &interop.VLLMRamp{Strategy: string(c.Load.RampUp), Start: *c.Load.RampStart, End: *c.Load.RampEnd}
+		v.Changes = s.rateChanges(recs)
+	}
+	v.Fill(&r.Summary, r.Block.Metrics, c.Output.Percentiles)
+	if c.Output.SaveDetailed {
+		d := metrics.Detailed(recs, r.Plan.Metrics())
+		v.Detail = &d
+	}
+	return v
+}
+
+// rateChanges are the times at which a ramp-up reached each whole rate: when the request was let go.
+func (s *session) rateChanges(recs []call.Record) []interop.VLLMRateChange {
+	sent := map[int]time.Duration{}
+	for i := range recs {
+		if recs[i].Phase == call.Measure && recs[i].Attempt == 0 {
+			sent[recs[i].ID] = recs[i].Dispatched
+		}
+	}
+	c := &s.Config.Load
+	var out []interop.VLLMRateChange
+	for step := range s.load.ramp.Steps(s.load.expect, float64(c.Burstiness), uint32(c.Seed)) {
+		at := s.run.Plan.Start
+		if len(out) > 0 {
+			t, ok := sent[step.Request]
+			if !ok {
+				break
+			}
+			at = t
+		}
+		out = append(out, interop.VLLMRateChange{RPS: step.Rate, At: s.clock.Start().Add(at).Local()})
+	}
+	return out
+}
+
+// arguments are the settings as the PyTorch variant lists them.
+func (s *session) arguments() interop.Object {
+	c := s.Config
+	o := interop.Object{}
+	o.Set("backend", string(c.Target.Backend))
+	o.Set("base_url", config.RedactText(s.target.client.BaseURLs[0]))
+	o.Set("endpoint", c.Target.Endpoint)
+	o.Set("dataset_name", c.Dataset.Name)
+	o.Set("model", c.Model.ID)
+	o.Set("num_prompts", c.Load.NumPrompts)
+	o.Set("request_rate", float64(c.Load.RequestRate))
+	o.Set("burstiness", float64(c.Load.Burstiness))
+	if c.Load.MaxConcurrency != nil {
+		o.Set("max_concurrency", *c.Load.MaxConcurrency)
+	}
+	o.Set("seed", int(c.Load.Seed))
+	return o
+}

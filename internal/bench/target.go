@@ -1,0 +1,254 @@
+package bench
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"spate/internal/call"
+	"spate/internal/client"
+	"spate/internal/config"
+	"spate/internal/probe"
+	"spate/internal/report"
+	"spate/internal/result"
+)
+
+// target is the server to measure and how it is spoken to.
+type target struct {
+	client  client.Config
+	backend string
+	model   string // id, as vLLM's model_id
+	served  string // what requests call it
+	root    string // where its tokenizer may lie
+	info    probe.Server
+	maxLen  int
+}
+
+func newTarget(c *config.Bench, getenv func(string) string) (*target, error) {
+	b, err := client.Lookup(string(c.Target.Backend))
+	if err != nil {
+		return nil, err
+	}
+	t := &target{backend: string(c.Target.Backend), model: c.Model.ID, served: c.Model.ServedName}
+	t.client = client.Config{
+		Backend: b, BaseURLs: c.Target.URLs(), Endpoint: c.Target.Endpoint, Unix: c.Target.UnixSocket,
+		Header: http.Header{}, InBand: c.Client.Connect == config.ConnectInBand, Timeout: c.Client.RequestTimeout,
+		HTTP2: c.Client.HTTPVersion == config.HTTP2, Sticky: c.Target.Route == config.Sticky,
+		Std: c.Client.HTTPClient == config.ClientStd,
+		Body: client.Body{
+			IgnoreEOS: c.Body.IgnoreEOS, Logprobs: c.Body.Logprobs, Continuous: c.Body.ContinuousUsage,
+			Sampling: c.Body.Sampling(), Extra: c.Body.Extra,
+		},
+	}
+	if c.Load.MaxConcurrency != nil {
+		t.client.MaxConns = *c.Load.MaxConcurrency
+	}
+	t.client.Secrets = c.Secrets()
+	t.setHeaders(&c.Target)
+	if t.client.TLS, err = tlsConfig(&c.Target); err != nil {
+		return nil, err
+	}
+	if c.Client.HTTPClient == config.ClientAuto && proxied(t.client.BaseURLs, c.Target.UnixSocket, getenv) {
+		t.client.Std = true // only net/http speaks to proxies
+	}
+	return t, nil
+}
+
+// setHeaders adds the key and the user's headers; theirs win.
+func (t *target) setHeaders(c *config.Target) {
+	if key := c.APIKey.Reveal(); key != "" {
+		t.client.Header.Set("Authorization", "Bearer "+key)
+	}
+	for _, h := range c.Headers {
+		t.client.Header.Set(h.Name, h.Value)
+	}
+}
+
+func tlsConfig(c *config.Target) (*tls.Config, error) {
+	if !c.Insecure && c.CACert == "" {
+		return nil, nil
+	}
+	t := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: c.Insecure} //nolint:gosec // --insecure asks for it
+	if c.CACert == "" {
+		return t, nil
+	}
+	pem, err := os.ReadFile(c.CACert)
+	if err != nil {
+		return nil, fmt.Errorf("read --ca-cert: %w", err)
+	}
+	t.RootCAs = x509.NewCertPool()
+	if !t.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("--ca-cert %s holds no PEM certificate", c.CACert)
+	}
+	return t, nil
+}
+
+// proxied reports whether the environment sends any of the URLs through a proxy.
+func proxied(urls []string, unix string, getenv func(string) string) bool {
+	if unix != "" {
+		return false
+	}
+	any := false
+	for _, n := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"} {
+		any = any || getenv(n) != ""
+	}
+	if !any {
+		return false
+	}
+	for _, u := range urls {
+		req, err := http.NewRequest(http.MethodGet, u, nil)
+		if err != nil {
+			continue
+		}
+		if p, err := http.ProxyFromEnvironment(req); err == nil && p != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// discover asks the server who it is and which model it serves. Only what the settings leave open is
+// needed; the rest is kept for the record.
+func (s *session) discover(ctx context.Context) error {
+	t := s.target
+	patience := s.Config.Target.ReadyTimeout
+	for {
+		var err error
+		t.info, err = s.identify(ctx)
+		if err == nil {
+			break
+		}
+		var status *client.StatusError
+		answered := errors.As(err, &status) || strings.Contains(err.Error(), "HTTP ")
+		if answered && t.model != "" {
+			break // a server without a list of models can still be measured
+		}
+		if patience <= 0 || answered {
+			return s.unreachable(err, answered)
+		}
+		wait := min(patience, time.Second)
+		patience -= wait
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-s.Stop:
+			return call.ErrInterrupted
+		case <-time.After(wait):
+		}
+	}
+	t.choose()
+	if t.model == "" {
+		return fmt.Errorf("%s lists no model: name it with --model", t.client.BaseURLs[0])
+	}
+	return nil
+}
+
+func (s *session) identify(ctx context.Context) (probe.Server, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	return probe.Identify(ctx, s.control.Do, s.target.client.BaseURLs[0], s.target.client.Header)
+}
+
+// choose settles the model's names, as vLLM does: the first listed id is what requests call the
+// model, its root is what it was loaded from.
+func (t *target) choose() {
+	if t.model == "" && len(t.info.Models) > 0 {
+		m := t.info.Models[0]
+		t.model, t.root = m.ID, m.Root
+		if m.Root != "" {
+			t.model = m.Root
+		}
+		if t.served == "" {
+			t.served = m.ID
+		}
+	}
+	if t.served == "" {
+		t.served = t.model
+	}
+	for _, m := range t.info.Models {
+		if m.ID == t.served {
+			t.maxLen = m.MaxLen
+		}
+	}
+	t.client.Body.Model = t.served
+}
+
+// unreachable explains a server that does not answer, with the ways on.
+func (s *session) unreachable(err error, answered bool) error {
+	base := s.target.client.BaseURLs[0]
+	if answered {
+		return fmt.Errorf("ask %s for its models: %w (name the model with --model to go on without the list)", base, err)
+	}
+	return fmt.Errorf("nothing answers at %s: %w\n"+
+		"  another server: --base-url http://host:port (and --ready-check-timeout-sec N to wait for it)\n"+
+		"  no server at hand: spate demo, or spate bench --sim with these flags, measures an embedded one", base, err)
+}
+
+// ready waits until the endpoint answers a request, if the user asked for that.
+func (s *session) ready(ctx context.Context) error {
+	timeout := s.Config.Target.ReadyTimeout
+	if err := s.preamble().Ready(s.Stdout); err != nil {
+		return fmt.Errorf("write to standard output: %w", err)
+	}
+	if timeout <= 0 {
+		return nil
+	}
+	deadline := time.Now().Add(timeout)
+	for {
+		req, err := s.load.first(ctx)
+		if err != nil {
+			return err
+		}
+		rec := s.client.Do(ctx, &req)
+		if rec.Outcome == call.OK {
+			_, err := fmt.Fprintln(s.Stdout, "Initial test run completed.")
+			return err
+		}
+		if time.Now().Add(5 * time.Second).After(deadline) {
+			return fmt.Errorf("the endpoint is not ready after %v: %s", timeout, rec.Err)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-s.Stop:
+			return call.ErrInterrupted
+		case <-time.After(5 * time.Second):
+		}
+	}
+}
+
+func (s *session) preamble() *report.Preamble {
+	l := &s.Config.Load
+	p := &report.Preamble{
+		ReadyTimeout: int(s.Config.Target.ReadyTimeout / time.Second), Warmups: l.NumWarmups,
+		RequestRate: float64(l.RequestRate), Burstiness: float64(l.Burstiness), MaxConcurrency: l.MaxConcurrency,
+	}
+	if l.RampUp != "" {
+		p.RampUp, p.RampStart, p.RampEnd = string(l.RampUp), *l.RampStart, *l.RampEnd
+	}
+	return p
+}
+
+// profile starts or stops the server's profiler, if the user asked for it.
+func (s *session) profile(ctx context.Context, path string) {
+	if !s.Config.Target.Profile {
+		return
+	}
+	if _, err := s.control.Post(ctx, path, []byte{}); err != nil {
+		s.note("--profile: %v", err)
+	}
+}
+
+func (t *target) describe() result.Server {
+	urls := make([]string, len(t.client.BaseURLs))
+	for i, u := range t.client.BaseURLs {
+		urls[i] = config.RedactText(u)
+	}
+	return result.Server{URLs: urls, Backend: t.backend, Model: t.model, Kind: t.info.Engine, Version: t.info.Version}
+}

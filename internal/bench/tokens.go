@@ -1,0 +1,170 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"spate/internal/call"
+	"spate/internal/tokenizer"
+	"spate/internal/tokenizer/chat"
+	"spate/internal/workload"
+)
+
+// serverTokenizer as --tokenizer asks for the server's own /tokenize.
+const serverTokenizer = "server"
+
+// tokens is how this run counts and makes tokens.
+type tokens struct {
+	id      string               // what vLLM calls tokenizer_id; empty for none
+	local   *tokenizer.Tokenizer // nil when no file was found
+	remote  bool                 // the server's /tokenize is used to make prompts exact
+	skipped bool                 // --skip-tokenizer-init: behave as vLLM without one
+	tmpl    workload.Template    // nil when there is no chat template
+	pool    sync.Pool            // of encoders, for counting answers
+}
+
+// loadTokens finds a tokenizer: a file, the local Hugging Face cache, the server, or none.
+func (s *session) loadTokens(ctx context.Context) (*tokens, error) {
+	m := &s.Config.Model
+	t := &tokens{}
+	if m.SkipTokenizerInit {
+		t.skipped = true
+		return t, nil
+	}
+	name := firstOf(m.Tokenizer, s.target.root, s.target.model)
+	t.id = name
+	if name == serverTokenizer {
+		t.id, t.remote = s.target.model, true
+		return t, s.tryServerTokenizer(ctx)
+	}
+	path, err := tokenizer.Find(name, tokenizer.PlacesFrom(s.Getenv, s.Home))
+	if err != nil {
+		return t, s.withoutFile(ctx, t, err)
+	}
+	if t.local, err = tokenizer.Load(path); err != nil {
+		return nil, fmt.Errorf("tokenizer %s: %w", name, err)
+	}
+	t.tmpl, err = template(t.local, s.Config.Body.ChatTemplate)
+	if err != nil {
+		s.note("the chat template of %s cannot be used: %v", name, err)
+	}
+	return t, nil
+}
+
+// withoutFile decides how to go on when no tokenizer file was found. One that was named must be there.
+func (s *session) withoutFile(ctx context.Context, t *tokens, missing error) error {
+	if s.Config.Model.Tokenizer != "" {
+		return fmt.Errorf("--tokenizer: %w", missing)
+	}
+	if s.tryServerTokenizer(ctx) == nil {
+		t.remote = true
+		s.note("no local tokenizer for %s: prompts are made with the server's /tokenize", s.target.model)
+		return nil
+	}
+	s.note("no tokenizer for %s is on this machine and the server has no /tokenize: prompts are words of about the asked "+
+		"length, and true lengths are taken from the server's usage (--tokenizer PATH names one)", s.target.model)
+	return nil
+}
+
+func (s *session) tryServerTokenizer(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if _, err := s.control.Tokenize(ctx, s.target.served, "hello", false); err != nil {
+		return fmt.Errorf("--tokenizer server: %w", err)
+	}
+	return nil
+}
+
+// template wraps the model's chat template, if it has one.
+func template(t *tokenizer.Tokenizer, kwargs []byte) (workload.Template, error) {
+	cfg := t.Config()
+	if cfg.ChatTemplate == "" {
+		return nil, nil
+	}
+	parsed, err := chat.Parse(cfg.ChatTemplate)
+	if err != nil {
+		return nil, err
+	}
+	in := chat.Input{AddGenerationPrompt: true, BOS: cfg.BOS, EOS: cfg.EOS, Now: time.Now, Extra: map[string]any{}}
+	if len(kwargs) > 0 {
+		v, err := chat.DecodeJSON(kwargs)
+		if err != nil {
+			return nil, fmt.Errorf("--chat-template-kwargs: %w", err)
+		}
+		if d, ok := v.(*chat.Dict); ok {
+			for k, v := range d.All() {
+				in.Extra[k] = v
+			}
+		}
+	}
+	return func(user string) (string, error) {
+		one := in
+		one.Messages = []chat.Message{{Role: "user", Content: user}}
+		return parsed.Render(one)
+	}, nil
+}
+
+// workload is the tokenizer as datasets take it.
+func (t *tokens) workload() workload.Tokenizer { return workload.Wrap(t.local) }
+
+// settle completes a record's counts where the server gave none, and lets go of text nobody asked to
+// keep: it would be most of a long run's memory.
+func (t *tokens) settle(r *call.Record) {
+	if r.Outcome == call.OK && r.Out.N == 0 && !t.skipped {
+		r.Out = t.count(r)
+	}
+	splitKinds(r)
+}
+
+func (t *tokens) count(r *call.Record) call.Count {
+	if t.local == nil {
+		n := 0
+		for _, c := range r.Chunks {
+			if c.Kind != 0 {
+				n++
+			}
+		}
+		return call.Count{N: n, From: call.FromChunks}
+	}
+	e, ok := t.pool.Get().(*tokenizer.Encoder)
+	if !ok {
+		e = t.local.NewEncoder()
+	}
+	defer t.pool.Put(e)
+	n := 0
+	for _, text := range []string{r.Thoughts, r.Text, r.ToolText} {
+		n += len(e.Encode(nil, text, false))
+	}
+	return call.Count{N: n, From: call.FromTokenizer}
+}
+
+// splitKinds counts reasoning and tool-call tokens from the chunks where the server did not.
+func splitKinds(r *call.Record) {
+	var reason, tool int
+	for _, c := range r.Chunks {
+		n := max(1, int(c.Tokens))
+		switch {
+		case c.Kind&call.Reasoning != 0:
+			reason += n
+		case c.Kind&call.Tool != 0:
+			tool += n
+		}
+	}
+	if r.Reason.N == 0 && reason > 0 {
+		r.Reason = call.Count{N: reason, From: call.FromChunks}
+	}
+	if tool > 0 {
+		r.ToolOut = call.Count{N: tool, From: call.FromChunks}
+	}
+}
+
+func firstOf(names ...string) string {
+	for _, n := range names {
+		if n != "" {
+			return n
+		}
+	}
+	return ""
+}

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"spate/internal/probe"
+	"spate/internal/sim/serve"
+)
+
+// simOptions are the flags of `spate sim`.
+type simOptions struct {
+	host   string
+	port   int
+	unix   string
+	script string
+	faults []string
+	caFile string
+	cfg    serve.Config
+}
+
+// newSim is `spate sim`: the embedded server alone.
+func newSim(p Process) *cobra.Command {
+	var o simOptions
+	cmd := &cobra.Command{
+		Use:   "sim",
+		Short: "Serve the embedded OpenAI-compatible server, to measure a client or a script against",
+		Long: `Serve answers on a timetable over the OpenAI protocol: when each token is written is known in advance and
+recorded, so that what a client reports can be compared with what happened. Faults can be injected by flag or by
+script; docs/sim.md describes both.`,
+		Example: `  spate sim --ttft 50ms --itl 10ms
+  spate sim --port 9000 --fault cut,at=5,p=0.1 --fault http,status=429,p=0.05`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runSim(cmd.Context(), p, &o) },
+	}
+	f, t := cmd.Flags(), &o.cfg.Timetable
+	f.StringVar(&o.host, "host", "127.0.0.1", "address to listen on")
+	f.IntVar(&o.port, "port", 8000, "port to listen on; 0 picks a free one")
+	f.StringVar(&o.unix, "unix-socket", "", "listen on this Unix socket instead")
+	f.StringSliceVar(&o.cfg.Models, "model", nil, "model names to answer to (default spate-sim)")
+	f.IntVar(&o.cfg.MaxModelLen, "max-model-len", 0, "longest prompt and answer together (default 131072)")
+	f.StringVar(&o.cfg.APIKey, "api-key", "", "ask for this key")
+	f.BoolVar(&o.cfg.TLS, "tls", false, "serve TLS with a certificate made on the spot")
+	f.StringVar(&o.caFile, "tls-ca-file", "", "write that certificate here, for --ca-cert")
+	f.DurationVar(&t.TTFT, "ttft", 50e6, "time to first token")
+	f.DurationVar(&t.ITL, "itl", 10e6, "time between chunks")
+	f.IntVar(&t.ChunkTokens, "tokens-per-chunk", 1, "tokens in each chunk")
+	f.Float64Var(&t.Jitter, "jitter", 0, "each wait is longer or shorter by up to this share")
+	f.DurationVar(&t.TTFTSpread, "ttft-spread", 0, "added to the time to first token at random, up to this")
+	f.DurationVar(&t.Prefill, "prefill", 0, "added to the time to first token for each 1,000 prompt tokens")
+	f.IntVar(&t.OutputLen, "output-len", 0, "answers end by themselves after this many tokens; 0 never")
+	f.Float64Var(&t.OutputVary, "output-vary", 0, "that length is longer or shorter by up to this share")
+	f.IntVar(&t.MaxRunning, "max-running", 0, "requests served at a time, the rest waits; 0 is no limit")
+	f.IntVar(&t.Reasoning, "reasoning", 0, "first tokens of chat answers that are reasoning")
+	f.IntVar(&t.ToolTokens, "tool-tokens", 0, "last tokens of chat answers that are a tool call")
+	f.BoolVar(&t.PrefixCache, "prefix-cache", true, "remember prompts, as servers with a prefix cache do")
+	f.Uint64Var(&t.Seed, "seed", 0, "of jitter and faults")
+	f.StringArrayVar(&o.faults, "fault", nil, "a fault, such as cut,at=5,p=0.1 (repeatable)")
+	f.StringVar(&o.script, "script", "", "file of rules and outages")
+	f.StringVar(&o.cfg.TruthFile, "truth-file", "", "write the true time of every event here, as JSON lines, at the end")
+	f.BoolVar(&o.cfg.Stamp, "stamp", false, "put the true write time into every event (spate_ns)")
+	f.BoolVar(&o.cfg.PromptTokensDetails, "enable-prompt-tokens-details", true, "tell cached tokens in usage")
+	f.BoolVar(&o.cfg.RequestMetrics, "enable-per-request-metrics", false, "tell each request's own timings in its usage event")
+	return cmd
+}
+
+// runSim serves until it is interrupted.
+func runSim(ctx context.Context, p Process, o *simOptions) error {
+	o.cfg.Addr = net.JoinHostPort(o.host, strconv.Itoa(o.port))
+	if o.unix != "" {
+		o.cfg.Addr = "unix:" + o.unix
+	}
+	var err error
+	if o.cfg.Script, err = faultScript(p, o.script, o.faults); err != nil {
+		return usage{"spate sim", err}
+	}
+	_, _ = probe.RaiseNoFile(1 << 20) // as many as the system gives; a refused connection says the rest
+	var signals <-chan os.Signal
+	if p.Interrupts != nil {
+		var quiet func()
+		signals, quiet = p.Interrupts()
+		defer quiet()
+	}
+	srv, err := serve.Start(ctx, o.cfg)
+	if err != nil {
+		return err
+	}
+	if o.caFile != "" {
+		if err := srv.WriteCA(o.caFile); err != nil {
+			return err
+		}
+	}
+	say(p.Stdout, "serving on %s\n", srv.URL())
+	select {
+	case <-ctx.Done():
+	case <-signals:
+	}
+	if err := srv.Stop(); err != nil {
+		return fmt.Errorf("stop the server: %w", err)
+	}
+	st := srv.Stats()
+	say(p.Stderr, "%+v\n", st)
+	return nil
+}

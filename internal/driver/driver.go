@@ -1,0 +1,454 @@
+// Package driver sends requests when they are due. It takes requests from a workload, due times from
+// a schedule's plan, sends through a Doer (the client) and hands every record to a recorder sink. It
+// owns all goroutines of a run and waits for them, and it counts the fate of every request.
+//
+// Read Run first, then pacer.go.
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"spate/internal/call"
+	"spate/internal/recorder"
+	"spate/internal/schedule"
+	"spate/internal/workload"
+)
+
+// Doer makes one attempt at a request. A failed attempt is an outcome in the record, not an error.
+type Doer interface {
+	Prepare(r *call.Request) error
+	Do(ctx context.Context, r *call.Request) call.Record
+}
+
+// Config is one run of the driver.
+type Config struct {
+	Plan    schedule.Plan
+	Source  workload.Source
+	Doer    Doer
+	Sink    recorder.Sink
+	Clock   call.Clock
+	Retries int           // further attempts at a failed request
+	Grace   time.Duration // for requests in flight after Plan.Until; negative means for ever
+	Ahead   int           // requests encoded ahead of their due time
+
+	Warmup *Warmup // sent first, and handed over to the measured requests without draining
+
+	// Stop, when closed, ends sending; requests in flight finish. Canceling the context given to
+	// Run gives those up too.
+	Stop <-chan struct{}
+	// Settle, if set, completes a record before it is kept, such as counting tokens.
+	Settle func(*call.Record)
+	// Live, if set, is kept up to date for a progress view.
+	Live *Live
+}
+
+// Warmup are requests that take the first places of the plan. In an open loop there are N of them and
+// the plan's first N due times are theirs; in a closed loop they end after N, or after For where that
+// is set.
+type Warmup struct {
+	Source workload.Source
+	N      int
+	For    time.Duration
+}
+
+// Live are counters that may be read while the driver runs.
+type Live struct {
+	Due, Sent, Done, Queued atomic.Int64
+	InFlight, MaxInFlight   atomic.Int64
+}
+
+// Result is what the driver itself knows of a run; the rest is in the records.
+type Result struct {
+	Tally   call.Tally
+	Start   time.Duration // just before the first dispatch
+	Measure time.Duration // when the first measured request was let go; Start without a warm-up
+	End     time.Duration // after the last record
+	Starved int           // dispatches that had to wait for the workload to make a request
+	Stopped bool          // ended by Stop or by the context, before the plan's end
+}
+
+// item is a request on its way to a worker.
+type item struct {
+	req        call.Request
+	due        time.Duration
+	dispatched time.Duration
+}
+
+// run is the state of one Run.
+type run struct {
+	cfg   Config
+	live  *Live
+	main  *feed
+	warm  *feed           // nil without a warm-up
+	queue queue           // due, waiting for a slot
+	ctx   context.Context // of requests in flight
+
+	mu      sync.Mutex
+	tally   call.Tally
+	sinkErr error
+	starved int
+	warmed  int           // warm-up requests let go
+	measure time.Duration // first measured dispatch, or call.Unset
+}
+
+// feed keeps encoded requests of one source ready ahead of their due time.
+type feed struct {
+	source workload.Source
+	limit  int               // 0 for no bound
+	ready  chan call.Request // in order; closed at the end
+	primed chan struct{}     // closed when the look-ahead is full or the source has ended
+	err    error             // read after ready is closed
+}
+
+func newFeed(src workload.Source, limit, ahead int) *feed {
+	return &feed{source: src, limit: limit, ready: make(chan call.Request, ahead), primed: make(chan struct{})}
+}
+
+// Run sends the whole plan and returns when the last record has been handed to the sink.
+func Run(ctx context.Context, cfg Config) (Result, error) {
+	if cfg.Live == nil {
+		cfg.Live = &Live{}
+	}
+	if cfg.Ahead <= 0 {
+		cfg.Ahead = 256
+	}
+	flight, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r := &run{cfg: cfg, live: cfg.Live, ctx: flight, measure: call.Unset}
+	r.queue.more = sync.NewCond(&r.queue.mu)
+	stopFeeds := r.startFeeds(ctx)
+
+	res := Result{Start: cfg.Clock.Now()}
+	stop, disarm := r.stopper(ctx, res.Start, cancel)
+	if cfg.Plan.Due == nil {
+		r.closedLoop(stop, res.Start)
+	} else {
+		r.openLoop(stop, res.Start)
+	}
+	res.Stopped = disarm()
+	err := stopFeeds()
+	res.End = cfg.Clock.Now()
+	res.Tally, res.Starved, res.Measure = r.tally, r.starved, r.measure
+	if r.warm == nil {
+		res.Measure = res.Start
+	}
+	return res, errors.Join(err, r.sinkErr)
+}
+
+// startFeeds starts the makers of requests and waits until their look-ahead is full, so that making
+// prompts does not compete with the start of the run. The returned function ends them and reports
+// what went wrong in them.
+func (r *run) startFeeds(ctx context.Context) (stop func() error) {
+	feeding, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	r.main = newFeed(r.cfg.Source, r.cfg.Plan.N, r.cfg.Ahead)
+	feeds := []*feed{r.main}
+	if w := r.cfg.Warmup; w != nil {
+		if r.cfg.Plan.Due != nil && r.main.limit > 0 {
+			r.main.limit -= w.N
+		}
+		r.warm = newFeed(w.Source, w.N, r.cfg.Ahead)
+		feeds = append(feeds, r.warm)
+	}
+	for _, f := range feeds {
+		wg.Go(func() { f.fill(feeding, r.cfg.Doer) })
+	}
+	for _, f := range feeds {
+		select {
+		case <-f.primed:
+		case <-ctx.Done():
+		case <-r.cfg.Stop:
+		}
+	}
+	return func() error {
+		cancel()
+		var errs error
+		for _, f := range feeds {
+			for range f.ready { // free a feed that waits for room
+			}
+			if f.err != nil && !errors.Is(f.err, context.Canceled) {
+				errs = errors.Join(errs, fmt.Errorf("make requests: %w", f.err))
+			}
+		}
+		wg.Wait()
+		return errs
+	}
+}
+
+// stopper closes the returned channel when sending must end: by the user's word or the plan's time
+// bound. After a time bound it also ends the grace period. disarm releases it and reports whether
+// the run was stopped by the user.
+func (r *run) stopper(ctx context.Context, start time.Duration, cancel context.CancelCauseFunc) (stop chan struct{}, disarm func() bool) {
+	stop = make(chan struct{})
+	quit := make(chan struct{})
+	var user bool
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		var until <-chan time.Time
+		if r.cfg.Plan.Until > 0 {
+			t := time.NewTimer(start + r.cfg.Plan.Until - r.cfg.Clock.Now())
+			defer t.Stop()
+			until = t.C
+		}
+		select {
+		case <-quit:
+			return
+		case <-ctx.Done():
+			user = true
+		case <-r.cfg.Stop:
+			user = true
+		case <-until:
+		}
+		close(stop)
+		if user || r.cfg.Grace < 0 {
+			return
+		}
+		t := time.NewTimer(r.cfg.Grace)
+		defer t.Stop()
+		select {
+		case <-quit:
+		case <-t.C:
+			cancel(call.ErrCutoff)
+		}
+	})
+	return stop, func() bool {
+		close(quit)
+		wg.Wait()
+		return user
+	}
+}
+
+func (f *feed) fill(ctx context.Context, doer Doer) {
+	defer close(f.ready)
+	prime := sync.OnceFunc(func() { close(f.primed) })
+	defer prime()
+	for n := 0; f.limit == 0 || n < f.limit; n++ {
+		if n == cap(f.ready) {
+			prime()
+		}
+		req, err := f.source.Next(ctx)
+		if err == nil {
+			err = doer.Prepare(&req)
+		}
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			f.err = err
+			return
+		}
+		select {
+		case f.ready <- req:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func stopped(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// closedLoop keeps every slot busy: a request is due when its slot is free.
+func (r *run) closedLoop(stop <-chan struct{}, start time.Duration) {
+	slots := max(1, r.cfg.Plan.Slots)
+	var wg sync.WaitGroup
+	for range slots {
+		wg.Go(func() {
+			for due := start; ; {
+				req, ok := r.next(stop, start)
+				if !ok {
+					return
+				}
+				now := r.cfg.Clock.Now()
+				r.noteDue(&req, now)
+				due = r.serve(item{req: req, due: due, dispatched: now})
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// openLoop lets requests go at their due times, whatever the server does; a cap makes them wait in
+// the client's queue, in order.
+func (r *run) openLoop(stop <-chan struct{}, start time.Duration) {
+	var wg sync.WaitGroup
+	for range r.cfg.Plan.Slots {
+		wg.Go(r.slot)
+	}
+	pace := newPacer(r.cfg.Clock)
+	defer pace.close()
+	for due := range r.cfg.Plan.Due {
+		req, ok := r.next(stop, start)
+		if !ok || !pace.until(start+due, stop) {
+			break
+		}
+		now := r.cfg.Clock.Now()
+		r.noteDue(&req, now)
+		it := item{req: req, due: start + due, dispatched: now}
+		if r.cfg.Plan.Slots > 0 {
+			r.live.Queued.Add(1)
+			r.queue.push(it)
+		} else {
+			wg.Go(func() { r.serve(it) })
+		}
+	}
+	if stopped(stop) {
+		r.dropAll(r.queue.close(true))
+	} else {
+		done := make(chan struct{})
+		var watch sync.WaitGroup
+		watch.Go(func() { // sending may still be stopped while queued requests wait for slots
+			select {
+			case <-stop:
+				r.dropAll(r.queue.close(true))
+			case <-done:
+			}
+		})
+		r.queue.close(false)
+		wg.Wait()
+		close(done)
+		watch.Wait()
+	}
+	wg.Wait()
+}
+
+// next takes the next encoded request, from the warm-up while that lasts; it counts when there was
+// none ready.
+func (r *run) next(stop <-chan struct{}, start time.Duration) (call.Request, bool) {
+	if stopped(stop) {
+		return call.Request{}, false
+	}
+	if r.warming(start) {
+		if req, ok := r.take(r.warm, stop); ok || stopped(stop) {
+			req.Phase = call.Warmup
+			return req, ok
+		}
+	}
+	req, ok := r.take(r.main, stop)
+	req.Phase = call.Measure
+	return req, ok
+}
+
+// warming claims a warm-up request, if one is still to be sent.
+func (r *run) warming(start time.Duration) bool {
+	w := r.cfg.Warmup
+	if w == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if w.N > 0 && r.warmed >= w.N || w.For > 0 && r.cfg.Clock.Now()-start >= w.For {
+		return false
+	}
+	r.warmed++
+	return true
+}
+
+func (r *run) take(f *feed, stop <-chan struct{}) (call.Request, bool) {
+	select {
+	case req, ok := <-f.ready:
+		return req, ok
+	default:
+	}
+	r.mu.Lock()
+	r.starved++
+	r.mu.Unlock()
+	select {
+	case req, ok := <-f.ready:
+		return req, ok
+	case <-stop:
+		return call.Request{}, false
+	}
+}
+
+// noteDue counts a request that is let go.
+func (r *run) noteDue(req *call.Request, now time.Duration) {
+	r.live.Due.Add(1)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tally.Due++
+	if req.Phase == call.Measure && (r.measure == call.Unset || now < r.measure) {
+		r.measure = now
+	}
+}
+
+// slot serves queued requests one after the other.
+func (r *run) slot() {
+	for {
+		it, ok := r.queue.pop()
+		if !ok {
+			return
+		}
+		r.live.Queued.Add(-1)
+		r.serve(it)
+	}
+}
+
+// serve sends one request, and again while it fails and attempts are left; each attempt is a record.
+// It returns when the last one ended.
+func (r *run) serve(it item) (end time.Duration) {
+	n := r.live.InFlight.Add(1)
+	for m := r.live.MaxInFlight.Load(); n > m && !r.live.MaxInFlight.CompareAndSwap(m, n); m = r.live.MaxInFlight.Load() {
+	}
+	defer r.live.InFlight.Add(-1)
+	for attempt := 0; ; attempt++ {
+		it.req.Attempt = attempt
+		started := r.cfg.Clock.Now()
+		r.live.Sent.Add(1)
+		rec := r.cfg.Doer.Do(r.ctx, &it.req)
+		rec.Due, rec.Dispatched, rec.Started = it.due, it.dispatched, started
+		rec.Retried = rec.Outcome == call.Failed && attempt < r.cfg.Retries && r.ctx.Err() == nil
+		again, wait := rec.Retried, rec.RetryWait
+		end = rec.End
+		r.keep(&rec)
+		if !again {
+			return end
+		}
+		if wait > 0 {
+			select {
+			case <-time.After(min(wait, 30*time.Second)):
+			case <-r.ctx.Done():
+			}
+		}
+	}
+}
+
+// dropAll records requests that were due and never left.
+func (r *run) dropAll(items []item) {
+	now := r.cfg.Clock.Now()
+	for _, it := range items {
+		r.live.Queued.Add(-1)
+		rec := call.NewRecord(&it.req)
+		rec.Due, rec.Dispatched, rec.End = it.due, it.dispatched, now
+		rec.Outcome, rec.Fault = call.Dropped, call.FaultCutoff
+		rec.Err = "the run ended while it waited for a concurrency slot"
+		r.keep(&rec)
+	}
+}
+
+// keep hands a record on and counts its fate.
+func (r *run) keep(rec *call.Record) {
+	if r.cfg.Settle != nil {
+		r.cfg.Settle(rec)
+	}
+	r.live.Done.Add(1)
+	err := r.cfg.Sink.Record(rec)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tally.Add(rec)
+	if err != nil && r.sinkErr == nil {
+		r.sinkErr = fmt.Errorf("keep records: %w", err)
+	}
+}
