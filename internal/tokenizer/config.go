@@ -126,7 +126,8 @@ func readConfig(dir string) (Config, error) {
 	if c, err = parseConfig(main, special); err != nil {
 		return c, err
 	}
-	return c, c.readTemplates(dir)
+	err = c.readTemplates(dir)
+	return c, err
 }
 
 // parseConfig reads the two JSON files; either may be nil.
