@@ -13,7 +13,6 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"spate/internal/call"
@@ -24,7 +23,6 @@ import (
 	"spate/internal/recorder"
 	"spate/internal/report"
 	"spate/internal/result"
-	"spate/internal/verdict"
 )
 
 // Job is one run to do.
@@ -171,7 +169,7 @@ func (s *session) measure(ctx context.Context) (driver.Result, error) {
 	view := s.startView(ctx, live, progress)
 	probes := s.startProbes(ctx)
 	res, err := driver.Run(ctx, driver.Config{
-		Plan: s.load.plan, Source: s.load.source, Warmup: s.load.warmup, Doer: s.client,
+		Plan: s.load.plan, Source: s.load.source, Warmup: s.load.warmup, Doer: counted{s.client, progress},
 		Sink: s.sink(progress), Clock: s.clock, Retries: s.Config.Client.Retries,
 		Grace: s.Config.Load.GracePeriod, Ahead: s.load.ahead, Stop: s.Stop,
 		Settle: s.tokens.settle, Live: live,
@@ -317,36 +315,4 @@ func labels(c *config.Bench) map[string]string {
 		out["label"] = c.Output.Label
 	}
 	return out
-}
-
-// startView shows progress until the returned function is called.
-func (s *session) startView(ctx context.Context, live *driver.Live, progress *report.Progress) (stop func()) {
-	if s.Config.Output.UI == config.UINone {
-		return func() {}
-	}
-	began := s.clock.Now()
-	until := call.Unset
-	if s.load.plan.Until > 0 {
-		until = began + s.load.plan.Until
-	}
-	progress.SetPhase("measuring", began, until)
-	snap := func() report.Snapshot {
-		progress.SetWaiting(int(live.Queued.Load()))
-		sn := progress.Snapshot(s.clock.Now())
-		sn.InFlight = int(live.InFlight.Load())
-		self := s.watch.self.Snapshot()
-		v := verdict.Judge(verdict.Input{Self: selfOf(&self, recorder.Stats{})})
-		sn.Verdict = string(v.Grade)
-		if bad := v.Bad(); len(bad) > 0 {
-			sn.Note = bad[0].Sentence
-		}
-		return sn
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() { _ = report.NewLive(s.Stderr, snap, s.View).Run(ctx) })
-	return func() {
-		cancel()
-		wg.Wait()
-	}
 }

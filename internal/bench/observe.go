@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/client"
 	"spate/internal/config"
 	"spate/internal/metrics"
 	"spate/internal/probe"
@@ -27,6 +28,8 @@ type watch struct {
 	rtt    *probe.RTT
 
 	seen   probe.Self // after stop
+	lag    client.Lag // on the stamping threads themselves
+	hasLag bool
 	change *probe.Change
 }
 
@@ -35,6 +38,7 @@ func (s *session) startWatch(ctx context.Context) *watch {
 	if c, err := s.scrape(ctx); err == nil {
 		w.before = &c
 	}
+	s.client.ResetLag()
 	w.self = probe.StartSelf()
 	return w
 }
@@ -42,6 +46,7 @@ func (s *session) startWatch(ctx context.Context) *watch {
 // stop ends the watch. The counters are read after the last response, so that they hold all of it.
 func (w *watch) stop(ctx context.Context, s *session) {
 	w.seen = w.self.Stop()
+	w.lag, w.hasLag = s.client.StampLag()
 	if w.before == nil || ctx.Err() != nil {
 		return
 	}
@@ -99,11 +104,15 @@ func (s *session) environment() json.RawMessage {
 	env := struct {
 		Host probe.Host   `json:"host"`
 		Self *probe.Self  `json:"client,omitempty"`
+		Lag  *client.Lag  `json:"stamping_threads_lag_ns,omitempty"`
 		RTT  *probe.RTT   `json:"round_trip,omitempty"`
 		Who  probe.Server `json:"server"`
 	}{Host: probe.ReadHost(s.Version), Who: s.target.info}
 	if s.watch != nil {
 		env.Self, env.RTT = &s.watch.seen, s.watch.rtt
+		if s.watch.hasLag {
+			env.Lag = &s.watch.lag
+		}
 	}
 	raw, err := json.Marshal(env)
 	if err != nil {
@@ -112,12 +121,19 @@ func (s *session) environment() json.RawMessage {
 	return raw
 }
 
-// selfOf is what the verdict wants to know of the client.
-func selfOf(p *probe.Self, log recorder.Stats) *verdict.Self {
+// selfOf is what the verdict wants to know of the client. The stamp lag is that of the threads that
+// stamp, where it could be measured there, and that of the runtime's poller elsewhere.
+func (s *session) selfOf(p *probe.Self, log recorder.Stats) *verdict.Self {
 	v := &verdict.Self{
 		CPUShare: p.CPUShare, GCPauseMax: p.GCPause.Max, SchedLagP99: p.SchedLag.P99, SchedLagMax: p.SchedLag.Max,
 		StampLagP99: p.StampLag.P99, StampLagMax: p.StampLag.Max, StealShare: p.Steal, ClockJump: p.ClockStep,
 		LogDropped: int(log.Missing),
+	}
+	if p.Wall > 0 {
+		v.Throttled = p.Throttled.Seconds() / p.Wall.Seconds()
+	}
+	if lag, ok := s.client.StampLag(); ok {
+		v.StampLagP99, v.StampLagMax = lag.P99, lag.Max
 	}
 	if log.FirstErr != "" {
 		v.DiskErrors = 1
@@ -146,7 +162,7 @@ func (s *session) judge(sum *metrics.Summary) verdict.Verdict {
 		}
 		log = s.folder.Log.Stats()
 	}
-	in := verdict.Input{Summary: *sum, Self: selfOf(&s.watch.seen, log), Settings: s.settings()}
+	in := verdict.Input{Summary: *sum, Self: s.selfOf(&s.watch.seen, log), Settings: s.settings()}
 	if c := s.watch.change; c != nil && !c.Reset && c.PrefixQueries != nil && c.PrefixHits != nil {
 		in.Server = &verdict.Server{PrefixQueries: *c.PrefixQueries, PrefixHits: *c.PrefixHits}
 	}

@@ -69,6 +69,33 @@ type Stats struct {
 	InBand int64 `json:"in_band"` // opened inside a request's latency
 }
 
+// Lag is how late ready sockets were stamped.
+type Lag struct {
+	N             int64
+	P50, P99, Max time.Duration
+}
+
+// StampLag is the lag measured on the very threads that stamp. ok is false where connections are
+// read by goroutines instead: other platforms, TLS and net/http.
+func (c *Client) StampLag() (lag Lag, ok bool) {
+	if c.reactors == nil {
+		return Lag{}, false
+	}
+	for _, t := range c.targets {
+		if t.url.Scheme == "https" {
+			return Lag{}, false
+		}
+	}
+	return c.reactors.stampLag()
+}
+
+// ResetLag begins a new measurement of the stamp lag.
+func (c *Client) ResetLag() {
+	if c.reactors != nil {
+		c.reactors.resetLag()
+	}
+}
+
 var errTimeout = errors.New("request timed out")
 
 // New makes a client. Nothing is dialed yet.

@@ -144,7 +144,7 @@ func chunkSize(line []byte) (int64, error) {
 		case c >= '0' && c <= '9':
 			d = c - '0'
 		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			d = c|0x20 - 'a' + 10
+			d = c | 0x20 - 'a' + 10
 		default:
 			return 0, fmt.Errorf("%w: chunk size %.20q", errHTTP, line)
 		}

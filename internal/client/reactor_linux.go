@@ -60,6 +60,7 @@ type reactor struct {
 	clock  call.Clock
 	epoll  int
 	wakeup int // eventfd that ends the loop
+	lag    *lagProbe
 	done   chan struct{}
 
 	mu    sync.Mutex
@@ -77,13 +78,29 @@ func newReactor(clock call.Clock) (*reactor, error) {
 		return nil, fmt.Errorf("create eventfd: %w", err)
 	}
 	r := &reactor{clock: clock, epoll: ep, wakeup: ev, done: make(chan struct{}), links: map[int32]*fdLink{}}
-	if err := unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, ev, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(ev)}); err != nil {
-		_ = unix.Close(ep)
-		_ = unix.Close(ev)
-		return nil, fmt.Errorf("watch eventfd: %w", err)
+	if r.lag, err = newLagProbe(clock); err == nil {
+		err = errors.Join(r.watch(ev), r.watch(r.lag.fd), r.lag.arm())
+	}
+	if err != nil {
+		r.closeOwn()
+		return nil, err
 	}
 	go r.loop()
 	return r, nil
+}
+
+// watch adds one of the reactor's own descriptors.
+func (r *reactor) watch(fd int) error {
+	err := unix.EpollCtl(r.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
+	return os.NewSyscallError("epoll_ctl", err)
+}
+
+func (r *reactor) closeOwn() {
+	_ = unix.Close(r.epoll)
+	_ = unix.Close(r.wakeup)
+	if r.lag != nil {
+		_ = unix.Close(r.lag.fd)
+	}
 }
 
 // adopt takes a connection out of the Go poller: its descriptor is duplicated and the original
@@ -169,12 +186,16 @@ func (r *reactor) loop() {
 			r.shutdown(fmt.Errorf("epoll: %w", err))
 			return
 		}
-		stop := false
+		stop, tick := false, false
 		ready = ready[:0]
 		r.mu.Lock()
 		for i := range max(0, n) {
-			if events[i].Fd == int32(r.wakeup) {
+			switch events[i].Fd {
+			case int32(r.wakeup):
 				stop = true
+				continue
+			case int32(r.lag.fd):
+				tick = true
 				continue
 			}
 			if l := r.links[events[i].Fd]; l != nil {
@@ -187,8 +208,12 @@ func (r *reactor) loop() {
 			r.shutdown(net.ErrClosed)
 			return
 		}
-		for len(ready) > 0 {
+		for len(ready) > 0 || tick {
 			ready, arrivals = r.read(ready, arena, arrivals[:0])
+			if tick { // after the sockets of this round, so that the lag is that of the last of them
+				r.lag.stamp(r.clock.Now())
+				tick = false
+			}
 			for i := range arrivals {
 				r.deliver(&arrivals[i])
 			}
@@ -246,8 +271,7 @@ func (r *reactor) shutdown(cause error) {
 	for _, l := range links {
 		r.lose(l, cause)
 	}
-	_ = unix.Close(r.epoll)
-	_ = unix.Close(r.wakeup)
+	r.closeOwn()
 }
 
 // fdLink is a connection read by a reactor.

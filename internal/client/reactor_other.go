@@ -16,3 +16,7 @@ func newReactors(call.Clock) (*reactors, error) { return nil, nil }
 func (*reactors) adopt(net.Conn) (link, error) { return nil, net.ErrClosed }
 
 func (*reactors) close() {}
+
+func (*reactors) stampLag() (Lag, bool) { return Lag{}, false }
+
+func (*reactors) resetLag() {}
