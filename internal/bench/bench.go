@@ -250,7 +250,9 @@ func (s *session) noteOddities(res driver.Result) {
 	if st.InBand > 0 && s.Config.Client.Connect == config.ConnectAhead {
 		s.note("%d of %d connections were opened on demand because none was free", st.InBand, st.Dialed)
 	}
-	s.notes = append(s.notes, s.load.source.Notes()...)
+	if !s.tokens.remote { // its notes are about prompts made without a tokenizer, which the server's then made exact
+		s.notes = append(s.notes, s.load.source.Notes()...)
+	}
 }
 
 func (s *session) note(format string, args ...any) {
