@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"os"
+	"os/signal"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -14,6 +16,11 @@ func TestMain(m *testing.M) {
 			os.Exit(Run(context.Background(), Process{
 				Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 				Env: os.LookupEnv, Getwd: os.Getwd, ReadFile: os.ReadFile,
+				Interrupts: func() (<-chan os.Signal, func()) {
+					signals := make(chan os.Signal, 2)
+					signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+					return signals, func() { signal.Stop(signals) }
+				},
 			}))
 		},
 	})

@@ -1,0 +1,220 @@
+package cli
+
+// The tests in files called e2e_* run the real command as a process of its own against a real server
+// over real sockets. This file has what they share.
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"spate/internal/call"
+	"spate/internal/recorder"
+	"spate/internal/result"
+	"spate/internal/sim/serve"
+)
+
+// sim starts a server in this process; the command under test is another one.
+func sim(t *testing.T, cfg serve.Config) *serve.Server {
+	t.Helper()
+	srv, err := serve.Start(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := srv.Stop(); err != nil {
+			t.Errorf("stop the server: %v", err)
+		}
+	})
+	return srv
+}
+
+// quick is a server that answers almost at once.
+func quick(t *testing.T) *serve.Server {
+	t.Helper()
+	return sim(t, serve.Config{Truth: true, Timetable: serve.TimetableConfig{TTFT: time.Millisecond, ITL: time.Millisecond}})
+}
+
+// command is one run of spate as a process.
+type command struct {
+	t        *testing.T
+	cmd      *exec.Cmd
+	out, err bytes.Buffer
+	folder   string // the run folder it was told to write, if any
+}
+
+// ended is what a command left behind.
+type ended struct {
+	t           *testing.T
+	code        int
+	out, stderr string
+	folder      string
+	dir         string
+}
+
+// prepare makes a command with its own home and working folder; env are further NAME=VALUE.
+func prepare(t *testing.T, env []string, args ...string) *command {
+	t.Helper()
+	path, err := exec.LookPath("spate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	c := &command{t: t, cmd: exec.Command(path, args...)}
+	c.cmd.Dir = dir
+	// A process built with -race sleeps a second before it ends unless told otherwise.
+	c.cmd.Env = append([]string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir, "GORACE=atexit_sleep_ms=5"}, env...)
+	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.err
+	return c
+}
+
+// benchCmd prepares `spate bench` with a run folder of its own.
+func benchCmd(t *testing.T, args ...string) *command {
+	t.Helper()
+	folder := filepath.Join(t.TempDir(), "run")
+	c := prepare(t, nil, append([]string{"bench", "serve", "--output-dir", folder}, args...)...)
+	c.folder = folder
+	return c
+}
+
+func (c *command) start() {
+	c.t.Helper()
+	if err := c.cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = c.cmd.Process.Kill() }) // usually gone already
+}
+
+func (c *command) signal(sig syscall.Signal) {
+	c.t.Helper()
+	if err := c.cmd.Process.Signal(sig); err != nil {
+		c.t.Errorf("send %v: %v", sig, err)
+	}
+}
+
+// wait takes the end of a started command. A command that hangs is killed with its stacks shown.
+func (c *command) wait() ended {
+	c.t.Helper()
+	timer := time.AfterFunc(45*time.Second, func() { _ = c.cmd.Process.Signal(syscall.SIGQUIT) })
+	err := c.cmd.Wait()
+	hung := !timer.Stop()
+	e := ended{t: c.t, out: c.out.String(), stderr: c.err.String(), folder: c.folder, dir: c.cmd.Dir}
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		e.code = exit.ExitCode()
+	case err != nil:
+		c.t.Fatal(err)
+	}
+	if hung {
+		c.t.Fatalf("spate %s hung:\n%s", strings.Join(c.cmd.Args[1:], " "), e.stderr)
+	}
+	for _, trouble := range []string{"DATA RACE", "panic:", "fatal error:"} {
+		if strings.Contains(e.stderr, trouble) {
+			c.t.Fatalf("%s in spate:\n%s", trouble, e.stderr)
+		}
+	}
+	return e
+}
+
+func (c *command) run() ended {
+	c.t.Helper()
+	c.start()
+	return c.wait()
+}
+
+// want runs a command and checks its exit code.
+func (c *command) want(code int) ended {
+	c.t.Helper()
+	e := c.run()
+	if e.code != code {
+		c.t.Fatalf("spate %s: exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", strings.Join(c.cmd.Args[1:], " "), e.code, code, e.tail(), e.stderr)
+	}
+	return e
+}
+
+// tail is standard output without vLLM's first line, which lists every setting.
+func (e ended) tail() string {
+	_, rest, _ := strings.Cut(e.out, "\n")
+	return rest
+}
+
+// result opens the run folder.
+func (e ended) result() *result.Run {
+	e.t.Helper()
+	run, err := result.Open(e.folder)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return run
+}
+
+// records are those on disk, in the order requests ended.
+func (e ended) records() []call.Record {
+	e.t.Helper()
+	recs, damage, err := recorder.Read(filepath.Join(e.folder, result.RecordsFile))
+	if err != nil || damage.Any() {
+		e.t.Fatalf("read records: %v, %v", err, damage)
+	}
+	return recs
+}
+
+// measured are the records that count, by request and attempt.
+func (e ended) measured() []call.Record {
+	e.t.Helper()
+	recs := slices.DeleteFunc(e.records(), func(r call.Record) bool { return r.Phase != call.Measure })
+	slices.SortFunc(recs, func(a, b call.Record) int {
+		if a.ID != b.ID {
+			return a.ID - b.ID
+		}
+		return a.Attempt - b.Attempt
+	})
+	return recs
+}
+
+// balanced checks that every due request has exactly one fate and every attempt a record on disk.
+func (e ended) balanced() *result.Run {
+	e.t.Helper()
+	run := e.result()
+	if !run.Tally.Balanced() {
+		e.t.Errorf("%+v: due requests without a fate", run.Tally)
+	}
+	var disk call.Tally
+	fates := map[int]int{}
+	for _, r := range e.measured() {
+		disk.Add(&r)
+		if !r.Retried {
+			fates[r.ID]++
+		}
+	}
+	disk.Due = len(fates)
+	if disk != run.Tally {
+		e.t.Errorf("records on disk amount to %+v, the result says %+v", disk, run.Tally)
+	}
+	for id, n := range fates {
+		if n != 1 {
+			e.t.Errorf("request %d has %d fates", id, n)
+		}
+	}
+	if run.Records.Missing != 0 || run.Records.Written != run.Records.Accepted {
+		e.t.Errorf("record log: %+v", run.Records)
+	}
+	return run
+}
+
+func has(t *testing.T, what, text string, parts ...string) {
+	t.Helper()
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			t.Errorf("%s lacks %q:\n%s", what, p, text)
+		}
+	}
+}
