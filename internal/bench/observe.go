@@ -7,6 +7,10 @@ import (
 	"math"
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -166,7 +170,47 @@ func (s *session) judge(sum *metrics.Summary) verdict.Verdict {
 	if c := s.watch.change; c != nil && !c.Reset && c.PrefixQueries != nil && c.PrefixHits != nil {
 		in.Server = &verdict.Server{PrefixQueries: *c.PrefixQueries, PrefixHits: *c.PrefixHits}
 	}
+	if in.Server == nil {
+		in.Earlier = s.earlier()
+	}
 	return verdict.Judge(in)
+}
+
+// earlier looks for a former run of the same settings beside this one's folder. Where the server does
+// not tell about its prefix cache, prompts answered faster than the last time are the only sign of it.
+func (s *session) earlier() *verdict.Earlier {
+	if s.folder == nil {
+		return nil
+	}
+	root := filepath.Dir(s.folder.Dir)
+	siblings, err := os.ReadDir(root)
+	if err != nil {
+		return nil
+	}
+	const most = 20 // the newest: names begin with the time
+	for i := len(siblings) - 1; i >= max(0, len(siblings)-most); i-- {
+		raw, err := os.ReadFile(filepath.Join(root, siblings[i].Name(), result.ResultFile))
+		if err != nil || siblings[i].Name() == filepath.Base(s.folder.Dir) {
+			continue
+		}
+		run, err := result.Decode(raw)
+		if err == nil && run.State == result.Complete && s.sameWork(run) {
+			return &verdict.Earlier{MedianTTFT: run.Summary.TTFT.Median}
+		}
+	}
+	return nil
+}
+
+// sameWork reports whether a former run sent the same prompts at the same load to the same server.
+func (s *session) sameWork(run *result.Run) bool {
+	var then, now config.Bench
+	if json.Unmarshal(run.Config, &then) != nil || json.Unmarshal(s.run.Config, &now) != nil {
+		return false
+	}
+	return reflect.DeepEqual(then.Dataset, now.Dataset) && then.Load.Seed == now.Load.Seed &&
+		then.Load.NumPrompts == now.Load.NumPrompts && then.Load.RequestRate == now.Load.RequestRate &&
+		reflect.DeepEqual(then.Load.MaxConcurrency, now.Load.MaxConcurrency) &&
+		slices.Equal(run.Server.URLs, s.run.Server.URLs) && run.Server.Model == s.run.Server.Model
 }
 
 // unmet lists the objectives that were asked for and not met.

@@ -91,6 +91,10 @@ type Prompt struct {
 	Messages json.RawMessage `json:"messages,omitempty"` // a chat messages array, verbatim
 }
 
+// RepeatLabel marks a request whose prompt was sent before in the same run: a prefix cache may
+// answer it sooner.
+const RepeatLabel = "repeat"
+
 // Request is one call to make.
 type Request struct {
 	ID      int    // position in the run's order, from 0

@@ -24,10 +24,6 @@ const (
 	LastEvent EndRule = "last_event" // chat: the usage message counts
 )
 
-// RepeatLabel is the record label a workload sets (to any value) on a request whose prompt it had
-// sent before in the same run, warm-up included.
-const RepeatLabel = "repeat"
-
 // Run is what Summarize needs to know beyond the records.
 type Run struct {
 	Start time.Duration // just before the first measured dispatch

@@ -194,7 +194,7 @@ func (z *summarizer) cache() {
 				c.Hits++
 			}
 		}
-		if _, ok := r.Labels[RepeatLabel]; ok {
+		if _, ok := r.Labels[call.RepeatLabel]; ok {
 			repeats = append(repeats, r)
 		} else {
 			fresh = append(fresh, r)

@@ -79,7 +79,7 @@ func timetable() ([]call.Record, Run) {
 	r1.Reason, r1.ToolOut = call.Count{N: 2}, call.Count{N: 1}
 	r2 := done(stamped(2, 1000, 1000, 1000, 1000, 1210), 1205, 30, 1, at(1200))
 	r2.AskedOut, r2.Finish, r2.Reused = 4, "stop", true
-	r2.Labels = map[string]string{RepeatLabel: "0"}
+	r2.Labels = map[string]string{call.RepeatLabel: "0"}
 	r3 := failed(stamped(3, 1500, 1500, 1500, 1500, 1700), call.Failed, call.FaultStatus, "status 500: boom")
 	r3.Status = 500
 	r4 := failed(stamped(4, 2000, -1, -1, -1, -1), call.Dropped, call.FaultLocal, "no body")

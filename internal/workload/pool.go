@@ -57,6 +57,7 @@ func (p *pool) draw() (job, state) {
 
 func (p *pool) settle(j job, req *call.Request, keep bool) {
 	if j.again {
+		req.Labels = map[string]string{call.RepeatLabel: "yes"}
 		return
 	}
 	p.unsettled--
