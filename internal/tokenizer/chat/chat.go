@@ -7,8 +7,11 @@
 // language is the part of Jinja2 those templates use, with the settings
 // transformers gives it: trim_blocks, lstrip_blocks, a sandbox in which no
 // value can be changed in place, and the tojson, raise_exception and
-// strftime_now helpers. Where the two differ in reach, a template is refused
-// with its line number; it is never rendered to something else.
+// strftime_now helpers. A template that goes beyond (inheritance, recursive
+// loops, integers over 64 bits) is refused with its line number. Two liberties
+// are taken: the condition of a "for ... if" is decided for all items before
+// the first pass, and the views that keys(), values() and items() give are
+// plain lists.
 //
 // Read this file first, then lex.go, parse.go and exec.go in that order.
 package chat

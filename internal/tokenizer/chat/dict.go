@@ -109,7 +109,7 @@ func (d *Dict) convert(depth int) (any, error) {
 	for i, k := range d.keys {
 		v, err := convert(d.vals[i], depth+1)
 		if err != nil {
-			return nil, fmt.Errorf("%v: %w", k, err)
+			return nil, within(fmt.Sprint(k), err)
 		}
 		out.set(k, v)
 	}

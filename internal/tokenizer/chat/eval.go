@@ -17,7 +17,10 @@ type namedArg struct {
 }
 
 func (r *run) eval(x expr, s *scope) (any, error) {
-	if err := errors.Join(r.spend(0), r.deeper()); err != nil {
+	if err := r.spend(0); err != nil {
+		return nil, at(err, x.pos())
+	}
+	if err := r.deeper(); err != nil {
 		return nil, at(err, x.pos())
 	}
 	v, err := r.evalNode(x, s)
@@ -244,9 +247,9 @@ func (r *run) evalArgs(c *callArgs, s *scope) (args, error) {
 		a.pos = append(a.pos, items...)
 	}
 	if c.starred != nil {
-		return a, r.spread(&a, c.starred, s)
+		err = r.spread(&a, c.starred, s)
 	}
-	return a, nil
+	return a, err
 }
 
 // spread adds the entries of a ** argument.

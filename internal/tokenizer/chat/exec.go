@@ -162,8 +162,9 @@ func (r *run) execIf(st *ifStmt, s *scope, out *output) (signal, error) {
 		if err := r.deeper(); err != nil {
 			return done, at(err, lineOf(st))
 		}
-		defer func() { r.depth-- }()
-		return r.block(b.body, s, out)
+		sig, err := r.block(b.body, s, out)
+		r.depth--
+		return sig, err
 	}
 	return done, nil
 }
@@ -172,7 +173,6 @@ func (r *run) execIf(st *ifStmt, s *scope, out *output) (signal, error) {
 type loop struct {
 	items []any
 	i     int
-	depth int
 	last  []any // what changed() was last given
 }
 
@@ -199,11 +199,6 @@ func (r *run) execFor(st *forStmt, s *scope, out *output) error {
 		return err
 	}
 	lp := &loop{items: items}
-	if outer, ok := s.get("loop"); ok {
-		if o, ok := outer.(*loop); ok {
-			lp.depth = o.depth + 1
-		}
-	}
 	for i, item := range items {
 		lp.i = i
 		inner := &scope{parent: s, vars: map[string]any{"loop": lp}}

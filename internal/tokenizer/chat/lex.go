@@ -336,15 +336,14 @@ func (l *lexer) balance(c byte) error {
 // underscores) and floats.
 func (l *lexer) number() error {
 	s := l.src[l.pos:]
-	n := 0
 	if len(s) > 2 && s[0] == '0' && strings.ContainsRune("xXoObB", rune(s[1])) {
-		n = 2 + run1(s[2:], isHexOrUnderscore)
+		n := 2 + run1(s[2:], isHexOrUnderscore)
 		l.add(tokInt, strings.ReplaceAll(s[:n], "_", ""))
 		l.advance(n)
 		return nil
 	}
 	k := tokInt
-	n = run1(s, isDigitOrUnderscore)
+	n := run1(s, isDigitOrUnderscore)
 	if n+1 < len(s) && s[n] == '.' && isDigit(s[n+1]) {
 		k = tokFloat
 		n++

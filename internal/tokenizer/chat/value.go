@@ -2,6 +2,7 @@ package chat
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -82,7 +83,7 @@ func convert(v any, depth int) (any, error) {
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			x, err := convert(v[k], depth+1)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", k, err)
+				return nil, within(k, err)
 			}
 			d.Set(k, x)
 		}
@@ -98,10 +99,19 @@ func convertList[T any](in []T, depth int) (any, error) {
 	for i, x := range in {
 		var err error
 		if out[i], err = convert(x, depth+1); err != nil {
-			return nil, fmt.Errorf("element %d: %w", i, err)
+			return nil, within("element "+strconv.Itoa(i), err)
 		}
 	}
 	return out, nil
+}
+
+// within names the place of an error. Excessive depth goes without: its path
+// would be as long as it is deep.
+func within(place string, err error) error {
+	if errors.Is(err, errTooDeep) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", place, err)
 }
 
 // number reads a JSON number, keeping integers apart from floats.

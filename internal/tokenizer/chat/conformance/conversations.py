@@ -75,7 +75,7 @@ CONVERSATIONS = {
     "tools-simple": {"messages": [system("S"), user("Weather?"), call({"place": "B"}), result("21")],
                      "tools": SIMPLE_TOOLS},
     "functions": {"messages": [user("u"), assistant("a"), user("v")], "tools": SIMPLE_TOOLS,
-                  "functions": SIMPLE_TOOLS, "datetime": "now"},
+                  "functions": "[get_weather]", "datetime": "today"},
     "tools-system": {"messages": [system("Use tools."), user("Weather?")], "tools": TOOLS},
     "tool-call-dict": {"messages": [user("Weather?"), call(ARGS), result("{\"temp\": 21.0}")], "tools": TOOLS},
     "tool-call-string": {"messages": [user("Weather?"), call("{\"place\": \"Zürich\"}"), result("warm"),

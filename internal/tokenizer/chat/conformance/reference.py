@@ -10,6 +10,7 @@ jinja2 is set up as transformers sets it up for chat templates.
 """
 
 import datetime
+import functools
 import glob
 import json
 import os
@@ -62,9 +63,14 @@ def environment():
 ENV = environment()
 
 
+@functools.lru_cache(maxsize=1)
+def compiled(template):
+    return ENV.from_string(template)
+
+
 def render(template, variables):
     try:
-        return {"out": ENV.from_string(template).render(**variables)}
+        return {"out": compiled(template).render(**variables)}
     except Refused as e:
         return {"out": "", "error": str(e), "raised": True}
     except Exception as e:  # whatever a template can provoke is a result here
@@ -72,12 +78,12 @@ def render(template, variables):
 
 
 def fixtures(path):
-    from cases import CASES
+    from cases import CASES, VARIABLES
     done = []
     for name, template, variables in CASES:
-        done.append({"name": name, "template": template, "vars": variables, **render(template, variables)})
+        done.append({"name": name, "template": template, "vars": variables, **render(template, VARIABLES[variables])})
     with open(path, "w", encoding="utf-8") as f:
-        json.dump(done, f, ensure_ascii=False, indent=1)
+        json.dump({"vars": VARIABLES, "cases": done}, f, ensure_ascii=False, indent=1)
         f.write("\n")
     bad = [c["name"] for c in done if "error" in c and not c["name"].startswith("error")]
     print(f"{len(done)} cases written, errors in cases not named so: {bad}")
@@ -92,6 +98,7 @@ def compare(folder, binary):
         for name, variables in CONVERSATIONS.items():
             for gen in (False, True):
                 v = {"tools": None, "documents": None, "bos_token": "<s>", "eos_token": "</s>",
+                     "additional_special_tokens": ["<a>", "<b>", "<c>", "<d>"],
                      **variables, "add_generation_prompt": gen}
                 jobs.append((os.path.basename(path)[:-6], f"{name}{'+gen' if gen else ''}", template, v))
     lines = "\n".join(json.dumps({"template": t, "vars": v, "now": NOW.isoformat() + "Z"}) for _, _, t, v in jobs)
