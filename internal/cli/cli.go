@@ -120,6 +120,7 @@ func newRoot(p Process) *cobra.Command {
 		return usage{cmd.CommandPath(), err}
 	})
 	root.AddCommand(newBench(p), newDemo(p), newSim(p), newReport(p), newVersion(p))
+	root.AddCommand(newCalibrate(p), newCalibrateChild(p))
 	for _, c := range root.Commands() {
 		c.Args = usageArgs(c.Args)
 	}
