@@ -1,0 +1,95 @@
+package archtest
+
+// levels is the import table: a package imports only packages of lower levels. A new package gets a
+// line here before its tests pass.
+var levels = []struct {
+	about    string
+	packages []string
+}{
+	{"vocabulary and arithmetic", []string{"call", "rng", "stats", "tokenizer", "tokenizer/chat"}},
+	{"what to send, when, to whom; what came back", []string{"client", "metrics", "probe", "recorder", "schedule", "sim/serve", "workload"}},
+	{"sending, judging, settings", []string{"config", "driver", "verdict"}},
+	{"the file of a run; reading command lines; testing the stamps", []string{"accuracy", "flags", "result"}},
+	{"other tools' files", []string{"interop"}},
+	{"views", []string{"report"}},
+	{"one whole run", []string{"bench"}},
+	{"commands", []string{"cli"}},
+	{"programs and house rules", []string{"cmd/spate", "archtest", "tokenizer/conform", "tokenizer/chat/conformance"}},
+}
+
+// walls are packages that must not know each other, not even through others.
+var walls = []struct{ pkg, never, why string }{
+	{"metrics", "client", "a figure is computed from records alone, whoever made them"},
+	{"metrics", "driver", "as above"},
+	{"client", "metrics", "the client stamps; it has no opinion on what the stamps mean"},
+	{"client", "workload", "the client sends what it is given"},
+	{"schedule", "workload", "when and what are decided apart"},
+	{"verdict", "client", "a run is judged by its figures"},
+	{"report", "client", "a view of a finished run needs nothing that made it"},
+	{"report", "driver", "as above"},
+	{"result", "client", "old runs stay readable without the means to make new ones"},
+	{"sim/serve", "client", "the server that tests the client shares no code with it"},
+	{"sim/serve", "call", "as above, its clock included"},
+	{"flags", "client", "reading a command line starts nothing"},
+}
+
+// machine lists who may reach the machine, through which imports, and what for. All others compute.
+var machine = []struct {
+	pkg     string
+	imports []string
+	why     string
+}{
+	{"accuracy", []string{"net", "os", "os/exec", "syscall", "golang.org/x/sys/unix"}, "runs a server as a second process and a bare reader beside the client"},
+	{"bench", []string{"net", "net/http", "os"}, "opens the files and asks the servers that the settings name"},
+	{"cli", []string{"net", "os", "os/exec", "os/signal", "golang.org/x/term"}, "is the process's face"},
+	{"client", []string{"net", "net/http", "net/http/httptrace", "os", "syscall", "golang.org/x/sys/unix"}, "owns the sockets of the load"},
+	{"cmd/spate", []string{"os", "os/signal", "syscall"}, "is the process"},
+	{"config", []string{"net"}, "joins a host and a port; opens nothing"},
+	{"driver", []string{"golang.org/x/sys/unix"}, "sleeps to an absolute time on its own thread"},
+	{"probe", []string{"net", "net/http", "os", "syscall", "golang.org/x/sys/unix", "golang.org/x/sys/windows"}, "looks at host, process and server"},
+	{"recorder", []string{"os"}, "appends records to a file"},
+	{"report", []string{"golang.org/x/term"}, "asks how wide the terminal is"},
+	{"result", []string{"os"}, "keeps the run folder"},
+	{"sim/serve", []string{"net", "net/http", "os", "syscall", "golang.org/x/sys/unix"}, "is a server"},
+	{"tokenizer", []string{"os"}, "reads tokenizer files, where the user or the Hugging Face cache has them"},
+	{"tokenizer/chat/conformance", []string{"os"}, "is a program"},
+	{"tokenizer/conform", []string{"os", "syscall"}, "is a program"},
+}
+
+// touching are the imports that reach the machine.
+var touching = []string{
+	"os", "os/exec", "os/signal", "os/user", "net", "net/http", "net/http/httptest", "net/http/httptrace", "syscall",
+	"golang.org/x/sys/unix", "golang.org/x/sys/windows", "golang.org/x/term",
+}
+
+// timeless packages never read a clock or wait: the same input gives the same output, at any time.
+var timeless = []string{
+	"config", "flags", "interop", "metrics", "rng", "schedule", "stats", "tokenizer", "tokenizer/chat", "verdict", "workload",
+}
+
+// clockFuncs are the ways to read a clock or wait.
+var clockFuncs = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
+
+// drawing packages may import math/rand/v2; apart from rng they only hold a *rand.Rand that rng made.
+var drawing = []string{"rng", "sim/serve", "stats", "workload"}
+
+// unseeded packages draw numbers that reach neither a request nor a figure's definition.
+var unseeded = map[string]string{
+	"client": "the spacing of its lag samples, so that they do not keep step with the load",
+}
+
+// unpredictable packages may import crypto/rand.
+var unpredictable = map[string]string{
+	"cli":       "names of runs",
+	"result":    "folder names that nobody else has",
+	"sim/serve": "a certificate of its own",
+}
+
+// vague names say nothing about what is inside.
+var vague = []string{"base", "common", "core", "helper", "helpers", "lib", "manager", "misc", "shared", "types", "util", "utils"}
+
+// maxLines is the longest a file may be.
+const maxLines = 900
+
+// moduleName is the path of the module.
+const moduleName = "spate"
