@@ -9,9 +9,13 @@ import (
 	"spate/internal/config"
 )
 
-// alignLimit is how many prompts are aligned with the server's tokenizer before a run. They are held
-// in memory: aligning during the run would load the server that is being measured.
-const alignLimit = 20000
+// How many prompts are aligned with the server's tokenizer before a run: every one if the user asked
+// for that tokenizer, else only as many as take a moment. They are held in memory, because aligning
+// during the run would load the server that is being measured.
+const (
+	alignUnasked = 1000
+	alignAsked   = 20000
+)
 
 // alignParallel is how many prompts are asked about at a time, as in vLLM's client.
 const alignParallel = 64
@@ -35,9 +39,17 @@ func (s *session) align(ctx context.Context, l *load) error {
 	if len(ids) == first.In.N && !s.tokens.remote {
 		return nil
 	}
-	if c.Load.NumPrompts > alignLimit {
-		s.note("the server counts %d tokens in a prompt meant to have %d, and %d prompts are too many to align with it", len(ids), first.In.N, c.Load.NumPrompts)
+	limit := alignUnasked
+	if c.Model.Tokenizer == serverTokenizer {
+		limit = alignAsked
+	}
+	if n := c.Load.NumPrompts; n > limit {
+		s.note("%d prompts are too many to bring to their exact length with the server's /tokenize (%d are not): lengths are "+
+			"approximate, and true ones are taken from the server's usage", n, limit)
 		return nil
+	}
+	if c.Load.NumPrompts >= 200 {
+		s.say("bringing %d prompts to their exact length with the server's tokenizer", c.Load.NumPrompts)
 	}
 	if !s.tokens.remote {
 		s.note("the server's tokenizer counts differently (%d tokens for %d): prompts are cut to length with its /tokenize", len(ids), first.In.N)
@@ -46,6 +58,9 @@ func (s *session) align(ctx context.Context, l *load) error {
 	if err != nil {
 		return fmt.Errorf("make requests: %w", err)
 	}
+	ctx, cancel := s.untilStopped(ctx)
+	defer cancel()
+	l.aligned = true
 	return s.alignAll(ctx, all)
 }
 
@@ -69,6 +84,9 @@ func (s *session) alignAll(ctx context.Context, all []call.Request) error {
 		})
 	}
 	wg.Wait()
+	if s.stopping() {
+		return call.ErrInterrupted
+	}
 	if first != nil {
 		return fmt.Errorf("align prompts with the server's tokenizer: %w", first)
 	}

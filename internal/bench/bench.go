@@ -13,6 +13,7 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"spate/internal/call"
@@ -250,13 +251,36 @@ func (s *session) noteOddities(res driver.Result) {
 	if st.InBand > 0 && s.Config.Client.Connect == config.ConnectAhead {
 		s.note("%d of %d connections were opened on demand because none was free", st.InBand, st.Dialed)
 	}
-	if !s.tokens.remote { // its notes are about prompts made without a tokenizer, which the server's then made exact
+	if !s.load.aligned { // its notes are about prompts made without a tokenizer, which are exact now
 		s.notes = append(s.notes, s.load.source.Notes()...)
 	}
 }
 
 func (s *session) note(format string, args ...any) {
 	s.notes = append(s.notes, s.Config.Scrub(fmt.Sprintf(format, args...)))
+}
+
+// say tells the user something at once.
+func (s *session) say(format string, args ...any) {
+	_, _ = fmt.Fprintln(s.Stderr, s.Config.Scrub(fmt.Sprintf(format, args...))) // nobody left to tell if it fails
+}
+
+// untilStopped is a context that also ends when the user stops the run.
+func (s *session) untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	var once sync.Once
+	go func() {
+		select {
+		case <-s.Stop:
+			cancel(call.ErrInterrupted)
+		case <-done:
+		}
+	}()
+	return ctx, func() {
+		once.Do(func() { close(done) })
+		cancel(nil)
+	}
 }
 
 // abandon closes a run folder that will get no result; its records stay readable.

@@ -30,6 +30,7 @@ type load struct {
 	connections int           // worth opening ahead
 	ahead       int
 	ramp        *schedule.Ramp
+	aligned     bool // every prompt has its length by the server's own count
 }
 
 // requests is the workload with what bench adds to it: the first request can be looked at before the
