@@ -107,21 +107,26 @@ func drink(addr string, tokens int) (int, error) {
 		return 0, err
 	}
 	defer func() { _ = nc.Close() }()
+	if err := nc.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+		return 0, err
+	}
 	body := fmt.Sprintf(`{"prompt":"a b c","max_tokens":%d,"stream":true}`, tokens)
 	if _, err := fmt.Fprintf(nc, "POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%s", len(body), body); err != nil {
 		return 0, err
 	}
-	buf := make([]byte, 4096)
+	const keep = 4 // bytes carried over, so that a mark cut in two is still seen
+	buf := make([]byte, keep+16<<10)
 	events := 0
 	for {
-		n, err := nc.Read(buf)
-		events += bytes.Count(buf[:n], []byte("\n\n"))
-		if bytes.HasSuffix(buf[:n], []byte("0\r\n\r\n")) {
+		n, err := nc.Read(buf[keep:])
+		events += bytes.Count(buf[keep-1:keep+n], []byte("\n\n"))
+		if bytes.HasSuffix(buf[:keep+n], []byte("0\r\n\r\n")) {
 			return events, nil
 		}
 		if err != nil {
 			return events, err
 		}
+		copy(buf, buf[n:keep+n])
 	}
 }
 
@@ -154,6 +159,57 @@ func BenchmarkStreams(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkFlood reads streams written as fast as the sockets take them.
+func BenchmarkFlood(b *testing.B) {
+	const streams, tokens = 16, 20000
+	for b.Loop() {
+		c := startChild(b, Config{Script: &Script{Rules: []Rule{{Probability: 1, Faults: []Fault{{Kind: FaultFlood}}}}}})
+		began := time.Now()
+		var wg sync.WaitGroup
+		for range streams {
+			wg.Go(func() {
+				if n, err := drink(c.addr, tokens); err != nil || n != tokens+1 {
+					b.Errorf("%d events, %v", n, err)
+				}
+			})
+		}
+		wg.Wait()
+		took := time.Since(began)
+		cpu := c.stop(b)
+		b.ReportMetric(float64(streams*tokens)/took.Seconds(), "events/s")
+		b.ReportMetric(float64(cpu.Nanoseconds())/float64(streams*tokens), "cpu-ns/event")
+	}
+}
+
+// nowhere is a wire that takes everything at once.
+type nowhere struct{ conn }
+
+func (*nowhere) sendNow(b []byte) (int, error) { return len(b), nil }
+func (*nowhere) kill(bool)                     {}
+
+// BenchmarkEmit is the pacer's own work per event, without the system call: engine, rendering,
+// stamps and counters, for a thousand streams.
+func BenchmarkEmit(b *testing.B) {
+	s, err := newServer(Config{Stamp: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := NewTimetable(TimetableConfig{ITL: time.Millisecond})
+	for range 1000 {
+		st := s.open(&genCall{stream: true, model: "m", promptTokens: 1, maxTokens: 1 << 40}, "", 0)
+		st.wire, st.direct, st.chunked = &nowhere{}, true, true
+		e.Submit(0, st.req, st)
+	}
+	b.ReportAllocs()
+	start := s.metrics.generated.Load()
+	for b.Loop() {
+		e.Advance(e.Next())
+	}
+	events := s.metrics.generated.Load() - start
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(events), "ns/event")
+	b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
 }
 
 // raiseFiles lets a test hold thousands of connections.

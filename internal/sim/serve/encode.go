@@ -3,6 +3,7 @@ package serve
 import (
 	"encoding/json"
 	"strconv"
+	"sync/atomic"
 )
 
 // encoder writes the events of one stream. What does not change from event to event is built once,
@@ -10,6 +11,7 @@ import (
 type encoder struct {
 	call      *genCall
 	req       *Request
+	cached    *atomic.Int64
 	head      []byte // from "data: " up to and including "choices":[
 	reasoning string // name of the field reasoning text goes to
 	details   bool   // prompt_tokens_details in usage
@@ -21,10 +23,11 @@ type encoder struct {
 	toolOpened   bool
 }
 
-func newEncoder(call *genCall, req *Request, cfg *Config, created int64) encoder {
+func newEncoder(s *stream, cfg *Config, created int64) encoder {
+	call, req := s.call, s.req
 	h := mix(cfg.Timetable.Seed ^ uint64(req.Index))
 	e := encoder{
-		call: call, req: req, reasoning: cfg.ReasoningField, details: cfg.PromptTokensDetails,
+		call: call, req: req, cached: &s.cached, reasoning: cfg.ReasoningField, details: cfg.PromptTokensDetails,
 		stampKey: cfg.Stamp || call.stamp,
 		word:     int(h % uint64(len(outWords))), stride: int(h>>32%uint64(len(outWords)/2))*2 + 1,
 	}
@@ -201,7 +204,7 @@ func (e *encoder) appendUsage(b []byte) []byte {
 	b = strconv.AppendInt(b, int64(e.tokens), 10)
 	if e.details {
 		b = append(b, `,"prompt_tokens_details":{"cached_tokens":`...)
-		b = strconv.AppendInt(b, int64(e.req.Cached), 10)
+		b = strconv.AppendInt(b, e.cached.Load(), 10)
 		b = append(b, '}')
 	}
 	if e.reasoned > 0 {

@@ -21,9 +21,13 @@ type Engine interface {
 	State() EngineState
 }
 
-// Stream takes the outputs of one request. Emit never blocks.
+// Stream takes what an engine does with one request. Neither method blocks.
 type Stream interface {
-	Emit(Output)
+	// Start says that the request left the queue, and how many tokens of its prompt were in the
+	// prefix cache. It comes before the first output.
+	Start(at int64, cached int)
+	// Emit gives one output.
+	Emit(o Output)
 }
 
 // Output is what one engine step produced for one request.
@@ -81,10 +85,6 @@ type Request struct {
 	IgnoreEOS    bool
 	Chat         bool    // reasoning and tool calls exist only here
 	Timing       *Timing // the script's wishes for this request; nil for none
-
-	// Set by the engine before the first output.
-	Cached    int   // prompt tokens taken from the prefix cache
-	Scheduled int64 // when it left the queue
 }
 
 // EngineState is a snapshot of an engine's gauges and counters.

@@ -230,19 +230,22 @@ func parseAt(s string) (int, error) {
 	return strconv.Atoi(s)
 }
 
+// maxSpan bounds scripted times, so that sums of them stay within an int64.
+const maxSpan = 1000 * time.Hour
+
 // parseDur reads "10ms", "forever", or a bare number of milliseconds.
 func parseDur(s string) (time.Duration, error) {
 	if s == "forever" {
 		return Forever, nil
 	}
 	if ms, err := strconv.ParseFloat(s, 64); err == nil {
-		if !(ms >= 0 && ms < 1e12) {
-			return 0, fmt.Errorf("%q is not a time", s)
+		if !(ms >= 0 && ms <= float64(maxSpan.Milliseconds())) {
+			return 0, fmt.Errorf("%q is not a time from 0 to %v", s, maxSpan)
 		}
 		return time.Duration(ms * float64(time.Millisecond)), nil
 	}
 	d, err := time.ParseDuration(s)
-	if err != nil || d < 0 {
+	if err != nil || d < 0 || d > maxSpan {
 		return 0, fmt.Errorf("%q is not a time such as 10ms or forever", s)
 	}
 	return d, nil

@@ -7,7 +7,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,14 +21,19 @@ type seen struct {
 	status int
 	header http.Header
 	raw    []byte // body
-	reads  int
-	err    error // of the call or of reading the body
+	chunks []int  // sizes of the HTTP chunks it came in
+	err    error  // of the call or of reading the body
 }
 
 // call makes one call on a connection of its own and reads whatever comes.
 func call(t *testing.T, s *Server, body string) seen {
 	t.Helper()
-	tr := &http.Transport{DisableKeepAlives: true}
+	var tee *teeConn
+	tr := &http.Transport{DisableKeepAlives: true, Dial: func(network, addr string) (net.Conn, error) {
+		nc, err := net.Dial(network, addr)
+		tee = &teeConn{Conn: nc}
+		return tee, err
+	}}
 	defer tr.CloseIdleConnections()
 	c := &http.Client{Transport: tr, Timeout: 2 * time.Second}
 	resp, err := post(t, c, s.URL()+"/v1/completions", body)
@@ -35,18 +42,50 @@ func call(t *testing.T, s *Server, body string) seen {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	out := seen{status: resp.StatusCode, header: resp.Header}
-	buf := make([]byte, 1<<16)
+	out.raw, out.err = io.ReadAll(resp.Body)
+	out.chunks = tee.chunks()
+	return out
+}
+
+// teeConn keeps what was read.
+type teeConn struct {
+	net.Conn
+	mu  sync.Mutex
+	all []byte
+}
+
+func (c *teeConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.mu.Lock()
+	c.all = append(c.all, b[:n]...)
+	c.mu.Unlock()
+	return n, err
+}
+
+// chunks returns the sizes of the chunks of a chunked response, as far as they can be read.
+func (c *teeConn) chunks() (sizes []int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, b, _ := bytes.Cut(c.all, []byte("\r\n\r\n"))
 	for {
-		n, err := resp.Body.Read(buf)
-		out.raw = append(out.raw, buf[:n]...)
-		out.reads++
-		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				out.err = err
-			}
-			return out
+		line, rest, ok := bytes.Cut(b, []byte("\r\n"))
+		n, err := strconv.ParseInt(string(line), 16, 32)
+		if !ok || err != nil || n == 0 || len(rest) < int(n)+2 {
+			return sizes
+		}
+		sizes = append(sizes, int(n))
+		b = rest[n+2:]
+	}
+}
+
+// within reports whether no chunk has more than n bytes.
+func (o seen) within(n int) bool {
+	for _, c := range o.chunks {
+		if c > n {
+			return false
 		}
 	}
+	return len(o.chunks) >= len(o.raw)/n
 }
 
 func (o seen) count(part string) int { return bytes.Count(o.raw, []byte(part)) }
@@ -104,13 +143,15 @@ func TestFaults(t *testing.T) {
 		{"crlf", "ok", 8, func(o seen) error {
 			return want(o.err == nil && o.count("\r\n\r\n") == 10 && o.count("\n") == o.count("\r\n"))
 		}},
-		{"split,bytes=1", "ok", 8, func(o seen) error { return want(o.err == nil && o.count(events) == 8 && o.count(done) == 1) }},
-		{"split,bytes=50,for=1ms", "ok", 8, func(o seen) error { return want(o.err == nil && o.count(events) == 8 && o.reads > 20) }},
-		{"drip,bytes=200,for=1ms", "ok", 8, func(o seen) error { return want(o.err == nil && o.count(events) == 8 && o.reads > 8) }},
-		{"batch,every=4", "ok", 8, func(o seen) error {
-			return want(o.err == nil && o.count(events) == 8 && o.count(done) == 1 && o.reads <= 4)
+		{"split,bytes=1", "ok", 8, func(o seen) error {
+			return want(o.err == nil && o.count(events) == 8 && o.count(done) == 1 && o.within(1))
 		}},
-		{"flood", "ok", 8, func(o seen) error { return want(o.err == nil && o.count(events) == 8 && o.reads <= 3) }},
+		{"split,bytes=50,for=1ms", "ok", 8, func(o seen) error { return want(o.err == nil && o.count(events) == 8 && o.within(50)) }},
+		{"drip,bytes=200,for=1ms", "ok", 8, func(o seen) error { return want(o.err == nil && o.count(events) == 8 && o.within(200)) }},
+		{"batch,every=4", "ok", 8, func(o seen) error {
+			return want(o.err == nil && o.count(events) == 8 && o.count(done) == 1 && len(o.chunks) == 2)
+		}},
+		{"flood", "ok", 8, func(o seen) error { return want(o.err == nil && o.count(events) == 8 && o.count(done) == 1) }},
 	}
 	for _, c := range cases {
 		t.Run(c.fault, func(t *testing.T) {
@@ -124,7 +165,7 @@ func TestFaults(t *testing.T) {
 			})
 			o := call(t, s, ask8)
 			if err := c.check(o); err != nil {
-				t.Errorf("status %d, %d reads, %v, body %q", o.status, o.reads, o.err, o.raw)
+				t.Errorf("status %d, chunks %v, %v, body %q", o.status, o.chunks, o.err, o.raw)
 			}
 			if err := s.Stop(); err != nil {
 				t.Fatal(err)

@@ -95,9 +95,6 @@ func TestStuckClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = nc.Close() }()
-	if err := nc.(*net.TCPConn).SetReadBuffer(4096); err != nil {
-		t.Fatal(err)
-	}
 	sendRaw(t, nc, `{"prompt":"a","max_tokens":60000,"stream":true}`)
 	deadline := time.Now().Add(10 * time.Second)
 	for s.Stats().Jams == 0 && time.Now().Before(deadline) {

@@ -241,7 +241,7 @@ func (s *Server) open(call *genCall, id string, arrived int64) *stream {
 	}
 	req := &Request{
 		Index: index, ID: id, Arrived: arrived, Prompt: call.ids, PromptTokens: call.promptTokens, Chat: call.chat,
-		MaxTokens: call.maxTokens, MinTokens: call.minTokens, IgnoreEOS: call.ignoreEOS, Scheduled: arrived,
+		MaxTokens: call.maxTokens, MinTokens: call.minTokens, IgnoreEOS: call.ignoreEOS,
 	}
 	st := &stream{
 		srv: s, call: call, req: req,
@@ -252,7 +252,8 @@ func (s *Server) open(call *genCall, id string, arrived int64) *stream {
 		st.fate = s.cfg.Script.judge(s.cfg.Timetable.Seed, subject{index: index, id: id, prompt: call.promptText, chat: call.chat})
 		req.Timing = st.fate.timing
 	}
-	st.enc = newEncoder(call, req, &s.cfg, s.created())
+	st.scheduled.Store(arrived)
+	st.enc = newEncoder(st, &s.cfg, s.created())
 	if s.keepEvents && call.stream {
 		st.truth.Events = make([]Event, 0, min(call.maxTokens+3, 4096))
 	}

@@ -48,6 +48,8 @@ type stream struct {
 	cancel chan struct{} // closed when the client has gone
 	once   sync.Once
 
+	scheduled, cached atomic.Int64 // set by Start on the pacer's thread, read by whoever writes
+
 	n           int // token events written
 	first, last int64
 	truth       *Truth
@@ -129,6 +131,12 @@ func (s *stream) token(at int64, o Output) {
 	if s.fate.style == (style{}) && len(s.fate.strikes) == 0 {
 		s.srv.late.add(at - o.Due)
 	}
+}
+
+// Start implements Stream.
+func (s *stream) Start(at int64, cached int) {
+	s.scheduled.Store(at)
+	s.cached.Store(int64(cached))
 }
 
 // Emit implements Stream.
@@ -246,7 +254,7 @@ func (s *stream) end(status string) {
 		return
 	}
 	t := s.truth
-	t.Status, t.Scheduled, t.Cached, t.Tokens = status, s.req.Scheduled, s.req.Cached, s.enc.tokens
+	t.Status, t.Scheduled, t.Cached, t.Tokens = status, s.scheduled.Load(), int(s.cached.Load()), s.enc.tokens
 	s.srv.settle(s)
 	if !s.keep || s.srv.closing.Load() {
 		s.wire.kill(false)
@@ -293,15 +301,15 @@ func (s *stream) metrics() []byte {
 		return nil
 	}
 	ms := func(ns int64) float64 { return float64(ns) / float64(time.Millisecond) }
-	gen := s.last - s.first
+	gen, sched := s.last-s.first, s.scheduled.Load()
 	var itl, rate float64
 	if s.enc.tokens > 1 {
 		itl = ms(gen) / float64(s.enc.tokens-1)
 	}
-	if total := s.last - s.req.Scheduled; total > 0 {
+	if total := s.last - sched; total > 0 {
 		rate = float64(s.enc.tokens) / (float64(total) / float64(time.Second))
 	}
-	return appendTimings(nil, ms(s.first-s.req.Scheduled), ms(gen), ms(s.req.Scheduled-s.req.Arrived), itl, rate)
+	return appendTimings(nil, ms(s.first-sched), ms(gen), ms(sched-s.req.Arrived), itl, rate)
 }
 
 // refused carries out the faults that come instead of an answer; true when one did.

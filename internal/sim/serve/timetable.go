@@ -25,7 +25,6 @@ type Timetable struct {
 // run is one request being answered.
 type run struct {
 	at   int64 // due time of the next output
-	base int64 // arrival, or the time it left the queue
 	req  *Request
 	out  Stream
 	rnd  *rand.Rand
@@ -93,19 +92,20 @@ func (t *Timetable) length(r *run) (int, Finish) {
 // admit starts the clock of a request at time at.
 func (t *Timetable) admit(at int64, r *run) {
 	req := r.req
-	req.Scheduled = at
-	r.live, r.base = true, at
-	t.running++
+	cached := 0
 	if t.cache != nil {
-		req.Cached = t.cache.lookup(req.Prompt)
+		cached = t.cache.lookup(req.Prompt)
 		t.queries += int64(req.PromptTokens)
-		t.hits += int64(req.Cached)
+		t.hits += int64(cached)
 	}
+	r.live = true
+	t.running++
+	r.out.Start(at, cached)
 	ttft := t.cfg.TTFT
 	if req.Timing != nil && req.Timing.TTFT != nil {
 		ttft = *req.Timing.TTFT
 	}
-	ttft += time.Duration(int64(t.cfg.Prefill) * int64(req.PromptTokens-req.Cached) / 1000)
+	ttft += time.Duration(int64(t.cfg.Prefill) * int64(req.PromptTokens-cached) / 1000)
 	r.at = at + int64(t.vary(r, ttft))
 	if t.cfg.TTFTSpread > 0 {
 		r.at += r.rnd.Int64N(int64(t.cfg.TTFTSpread))

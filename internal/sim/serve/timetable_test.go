@@ -17,6 +17,8 @@ type tape struct {
 	outs []Output
 }
 
+func (t *tape) Start(int64, int) {}
+
 func (t *tape) Emit(o Output) {
 	t.outs = append(t.outs, o)
 	if t.log != nil {
