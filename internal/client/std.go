@@ -117,5 +117,10 @@ func (c *Client) lostStd(ctx context.Context, x *exchange, err error) {
 		x.fail(call.FaultTLS, err.Error())
 		return
 	}
+	// net/http has no type for what is not HTTP, only words.
+	if strings.Contains(err.Error(), "malformed") || strings.Contains(err.Error(), "chunk length") {
+		x.fail(call.FaultHTTP, err.Error())
+		return
+	}
 	x.lost(err)
 }
