@@ -1,10 +1,15 @@
 package bench
 
 import (
+	"bytes"
 	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/chart"
 	"spate/internal/config"
 	"spate/internal/interop"
 	"spate/internal/metrics"
@@ -15,19 +20,20 @@ import (
 // the paths written.
 func (s *session) saveVLLM(recs []call.Record) ([]string, error) {
 	o := &s.Config.Output
-	if !o.SaveResult && !o.AppendResult {
-		return nil, nil
-	}
 	v := s.vllm(recs)
+	plots, err := s.savePlots(v.FileName(o.ResultDir, o.ResultFilename), recs)
+	if err != nil || !o.SaveResult && !o.AppendResult {
+		return plots, err
+	}
 	data, err := v.Encode()
 	if err != nil {
-		return nil, fmt.Errorf("encode vLLM result: %w", err)
+		return plots, fmt.Errorf("encode vLLM result: %w", err)
 	}
 	path := v.FileName(o.ResultDir, o.ResultFilename)
 	if err := result.Save(path, data, o.AppendResult); err != nil {
-		return nil, err
+		return plots, err
 	}
-	files := []string{path}
+	files := append([]string{path}, plots...)
 	if !o.PyTorchBenchmarks {
 		return files, nil
 	}
@@ -37,6 +43,37 @@ func (s *session) saveVLLM(recs []call.Record) ([]string, error) {
 	}
 	path = interop.PyTorchFileName(path)
 	return append(files, path), result.Save(path, extra, false)
+}
+
+// savePlots draws the pictures that were asked for, beside vLLM's result file.
+func (s *session) savePlots(path string, recs []call.Record) ([]string, error) {
+	o := &s.Config.Output
+	base := strings.TrimSuffix(path, filepath.Ext(path))
+	var files []string
+	save := func(name string, draw func(io.Writer) error) error {
+		var b bytes.Buffer
+		if err := draw(&b); err != nil {
+			return err
+		}
+		files = append(files, name)
+		return result.Save(name, b.Bytes(), false)
+	}
+	if o.PlotTimeline {
+		title := fmt.Sprintf("%s, %s", s.target.model, s.load.text)
+		if err := save(base+".timeline.html", func(w io.Writer) error { return chart.Timeline(w, title, recs, o.TimelineITL) }); err != nil {
+			return files, err
+		}
+	}
+	if o.PlotDatasetStats {
+		var in, out []int
+		for i := range recs {
+			if recs[i].Phase == call.Measure && !recs[i].Retried {
+				in, out = append(in, recs[i].Asked.N), append(out, recs[i].AskedOut)
+			}
+		}
+		return files, save(base+".dataset_stats.png", func(w io.Writer) error { return chart.Lengths(w, in, out) })
+	}
+	return files, nil
 }
 
 // vllm is the run as vLLM's result file tells it.

@@ -127,7 +127,7 @@ func TestParseMistakes(t *testing.T) {
 		"later dataset":          {"--dataset-name prefix_repetition", []string{"is known", "random, sharegpt, sonnet, custom"}},
 		"later dataset dashed":   {"--dataset-name prefix-repetition", []string{"is known"}},
 		"later flag":             {"--hf-subset x", []string{"--hf-subset is known", "the hf dataset"}},
-		"later switch":           {"--plot-timeline", []string{"--plot-timeline is known", "charts"}},
+		"later switch":           {"--enable-multimodal-chat", []string{"--enable-multimodal-chat is known", "image and audio"}},
 		"later tri-state":        {"--no-self-timed", []string{"--no-self-timed", "timed_trace"}},
 		"missing value":          {"--model", []string{"--model needs a value"}},
 		"missing before flag":    {"--model --port 5", []string{"--model needs a value", `"--port" looks like a flag`}},

@@ -26,12 +26,12 @@ func outputFlags(b *config.Bench) []Def {
 			Name: "metric-percentiles", Group: GroupOutput, VLLM: true, Main: true, Default: "99", value: percentiles(&o.Percentiles),
 			Help: "percentiles to report, such as 50,90,99",
 		},
-		{Name: "plot-timeline", Group: GroupOutput, VLLM: true, value: toggle(&o.PlotTimeline), Needs: charts, Help: "draw requests over time"},
+		{Name: "plot-timeline", Group: GroupOutput, VLLM: true, value: toggle(&o.PlotTimeline), Help: "draw requests over time"},
 		{
-			Name: "timeline-itl-thresholds", Group: GroupOutput, VLLM: true, Default: "25,50", value: thresholds(&o.TimelineITL), Needs: charts,
+			Name: "timeline-itl-thresholds", Group: GroupOutput, VLLM: true, Default: "25,50", value: thresholds(&o.TimelineITL),
 			Help: "bounds of its colours in ms",
 		},
-		{Name: "plot-dataset-stats", Group: GroupOutput, VLLM: true, value: toggle(&o.PlotDatasetStats), Needs: charts, Help: "draw the dataset's lengths"},
+		{Name: "plot-dataset-stats", Group: GroupOutput, VLLM: true, value: toggle(&o.PlotDatasetStats), Help: "draw the dataset's lengths"},
 		{
 			Name: "output-dir", Group: GroupOutput, Main: true, value: str(&o.OutputDir), Meta: "DIR",
 			Help: "run folder with result.json, records.jsonl and everything needed to judge them; a dated one when not given",
@@ -49,8 +49,6 @@ func outputFlags(b *config.Bench) []Def {
 		},
 	}
 }
-
-const charts = "charts"
 
 // checkFlags says what the run is judged by.
 func checkFlags(b *config.Bench) []Def {
