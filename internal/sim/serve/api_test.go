@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -332,7 +333,10 @@ func TestUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	s := start(t, Config{Addr: "unix:" + path})
 	c := httpClient(t)
-	c.Transport.(*http.Transport).Dial = func(string, string) (net.Conn, error) { return net.Dial("unix", path) }
+	c.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", path)
+	}
 	if n := len(collect(t, c, s.URL()+"/v1/completions", streamBody)); n != 22 {
 		t.Errorf("%d events", n)
 	}

@@ -33,7 +33,6 @@ type conn struct {
 	br   *bufio.Reader
 	raw  syscall.RawConn // nil when the bytes must pass through TLS
 	keep bool
-	live *stream
 
 	// The argument and results of send, which is built once so that a write allocates nothing.
 	send func(fd uintptr) bool

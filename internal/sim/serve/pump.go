@@ -161,15 +161,11 @@ func (w *pumping) flush(last bool) bool {
 		body := bytes.ReplaceAll(w.frame.buf[frameRoom:], []byte("\n"), []byte("\r\n"))
 		w.frame.buf = append(w.frame.buf[:frameRoom], body...)
 	}
-	ok := false
-	switch {
-	case st.bytes == 0:
-		ok = w.write(w.frame.chunk(s.chunked, last))
-	default:
-		ok = w.pieces(last)
+	defer w.frame.reset()
+	if st.bytes > 0 {
+		return w.pieces(last)
 	}
-	w.frame.reset()
-	return ok
+	return w.write(w.frame.chunk(s.chunked, last))
 }
 
 // pieces writes the frame a few bytes at a time, each piece an HTTP chunk of its own.

@@ -2,7 +2,7 @@ package serve
 
 import "time"
 
-// Timetable settings shared by all requests.
+// TimetableConfig is what all requests share.
 type TimetableConfig struct {
 	TTFT        time.Duration // from arrival (or from leaving the queue) to the first output
 	ITL         time.Duration // between one output and the next

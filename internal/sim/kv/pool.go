@@ -1,0 +1,220 @@
+package kv
+
+import "fmt"
+
+// none ends the linked lists.
+const none int32 = -1
+
+// block is one slot of the pool. A free block sits in the free list and may still hold its contents.
+type block struct {
+	hash       uint64 // 0: contents unknown
+	ref        int32
+	prev, next int32 // neighbours in the free list
+	twin, back int32 // ring of blocks with the same hash, oldest first
+}
+
+// Pool is a set of equal blocks. Free blocks are reused least recently freed first.
+type Pool struct {
+	blocks        []block
+	head, tail    int32
+	free          int
+	index         map[uint64]int32 // hash to the oldest block that has it
+	unhashedFirst bool
+}
+
+// NewPool makes a pool of n empty blocks. With unhashedFirst, freed blocks without a hash are reused
+// before any that could still be hit.
+func NewPool(n int, unhashedFirst bool) *Pool {
+	p := &Pool{blocks: make([]block, n), index: map[uint64]int32{}, unhashedFirst: unhashedFirst}
+	p.Reset()
+	return p
+}
+
+// Reset empties the pool; every block must be free.
+func (p *Pool) Reset() {
+	clear(p.index)
+	n := int32(len(p.blocks))
+	for i := range n {
+		p.blocks[i] = block{prev: i - 1, next: i + 1}
+	}
+	p.head, p.tail, p.free = none, none, int(n)
+	if n > 0 {
+		p.head, p.tail = 0, n-1
+		p.blocks[n-1].next = none
+	}
+}
+
+// Total is the number of blocks.
+func (p *Pool) Total() int { return len(p.blocks) }
+
+// Free is the number of blocks nobody holds, cached ones included.
+func (p *Pool) Free() int { return p.free }
+
+// Cached is the number of distinct block contents that can be hit.
+func (p *Pool) Cached() int { return len(p.index) }
+
+// Lookup finds a block by its hash.
+func (p *Pool) Lookup(hash uint64) (int32, bool) {
+	b, ok := p.index[hash]
+	return b, ok
+}
+
+// Idle reports whether nobody holds block b, so that holding it takes a free block away.
+func (p *Pool) Idle(b int32) bool { return p.blocks[b].ref == 0 }
+
+// Hold adds a holder to a block that Lookup found.
+func (p *Pool) Hold(b int32) {
+	if p.blocks[b].ref == 0 {
+		p.unlink(b)
+	}
+	p.blocks[b].ref++
+}
+
+// Take removes the oldest free block from the list, forgets what it held and gives it one holder.
+// There must be a free block.
+func (p *Pool) Take() int32 {
+	b := p.head
+	p.unlink(b)
+	p.forget(b)
+	p.blocks[b].ref = 1
+	return b
+}
+
+// Publish names the contents of a held block, so that it can be hit.
+func (p *Pool) Publish(b int32, hash uint64) {
+	x := &p.blocks[b]
+	if x.hash != 0 {
+		return
+	}
+	x.hash = hash
+	first, ok := p.index[hash]
+	if !ok {
+		p.index[hash] = b
+		x.twin, x.back = b, b
+		return
+	}
+	last := p.blocks[first].back
+	x.twin, x.back = first, last
+	p.blocks[last].twin = b
+	p.blocks[first].back = b
+}
+
+// Release gives up one hold on each block, last first, so that the end of a sequence is reused
+// before its beginning.
+func (p *Pool) Release(blocks []int32) {
+	for i := len(blocks) - 1; i >= 0; i-- {
+		b := blocks[i]
+		x := &p.blocks[b]
+		x.ref--
+		switch {
+		case x.ref > 0:
+		case p.unhashedFirst && x.hash == 0:
+			p.pushHead(b)
+		default:
+			p.pushTail(b)
+		}
+	}
+}
+
+func (p *Pool) forget(b int32) {
+	x := &p.blocks[b]
+	if x.hash == 0 {
+		return
+	}
+	switch {
+	case x.twin == b:
+		delete(p.index, x.hash)
+	default:
+		if p.index[x.hash] == b {
+			p.index[x.hash] = x.twin
+		}
+		p.blocks[x.back].twin = x.twin
+		p.blocks[x.twin].back = x.back
+	}
+	x.hash = 0
+}
+
+func (p *Pool) unlink(b int32) {
+	x := &p.blocks[b]
+	if x.prev != none {
+		p.blocks[x.prev].next = x.next
+	} else {
+		p.head = x.next
+	}
+	if x.next != none {
+		p.blocks[x.next].prev = x.prev
+	} else {
+		p.tail = x.prev
+	}
+	p.free--
+}
+
+func (p *Pool) pushTail(b int32) {
+	x := &p.blocks[b]
+	x.prev, x.next = p.tail, none
+	if p.tail != none {
+		p.blocks[p.tail].next = b
+	} else {
+		p.head = b
+	}
+	p.tail = b
+	p.free++
+}
+
+func (p *Pool) pushHead(b int32) {
+	x := &p.blocks[b]
+	x.prev, x.next = none, p.head
+	if p.head != none {
+		p.blocks[p.head].prev = b
+	} else {
+		p.tail = b
+	}
+	p.head = b
+	p.free++
+}
+
+// Check verifies the books: the free list, its length, the holders and the index agree.
+func (p *Pool) Check() error {
+	listed, last := 0, none
+	for b := p.head; b != none; b = p.blocks[b].next {
+		if p.blocks[b].ref != 0 || p.blocks[b].prev != last {
+			return fmt.Errorf("block %d in the free list has %d holders", b, p.blocks[b].ref)
+		}
+		last = b
+		if listed++; listed > len(p.blocks) {
+			return fmt.Errorf("the free list has a cycle")
+		}
+	}
+	held, hashed := 0, 0
+	for i := range p.blocks {
+		if p.blocks[i].ref > 0 {
+			held++
+		}
+		if p.blocks[i].hash != 0 {
+			hashed++
+		}
+	}
+	if listed != p.free || last != p.tail || listed+held != len(p.blocks) {
+		return fmt.Errorf("%d blocks listed, %d counted free, %d held, %d in all", listed, p.free, held, len(p.blocks))
+	}
+	return p.checkIndex(hashed)
+}
+
+func (p *Pool) checkIndex(hashed int) error {
+	found := 0
+	for hash, first := range p.index {
+		for b := first; ; {
+			x := &p.blocks[b]
+			if found++; x.hash != hash || found > hashed {
+				return fmt.Errorf("block %d is indexed under a hash it does not have", b)
+			}
+			if b = x.twin; b == first {
+				break
+			}
+		}
+	}
+	if found != hashed {
+		return fmt.Errorf("%d blocks have a hash, %d are indexed", hashed, found)
+	}
+	return nil
+}
