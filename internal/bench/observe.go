@@ -108,7 +108,7 @@ func (s *session) environment() json.RawMessage {
 	env := struct {
 		Host probe.Host   `json:"host"`
 		Self *probe.Self  `json:"client,omitempty"`
-		Lag  *client.Lag  `json:"stamping_threads_lag_ns,omitempty"`
+		Lag  *client.Lag  `json:"stamping_threads_lag,omitempty"`
 		RTT  *probe.RTT   `json:"round_trip,omitempty"`
 		Who  probe.Server `json:"server"`
 	}{Host: probe.ReadHost(s.Version), Who: s.target.info}

@@ -71,8 +71,10 @@ type Stats struct {
 
 // Lag is how late ready sockets were stamped.
 type Lag struct {
-	N             int64
-	P50, P99, Max time.Duration
+	N   int64         `json:"n"`
+	P50 time.Duration `json:"p50_ns"`
+	P99 time.Duration `json:"p99_ns"`
+	Max time.Duration `json:"max_ns"`
 }
 
 // StampLag is the lag measured on the very threads that stamp. ok is false where connections are
