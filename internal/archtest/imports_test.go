@@ -54,7 +54,7 @@ func TestImportsGoDown(t *testing.T) {
 		}
 	}
 	for pkg := range level {
-		if _, ok := g[pkg]; !ok {
+		if _, ok := g[pkg]; !ok && !slices.Contains(coming, pkg) {
 			t.Errorf("package %s is in the table of levels and not in the tree", pkg)
 		}
 	}

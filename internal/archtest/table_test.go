@@ -6,8 +6,8 @@ var levels = []struct {
 	about    string
 	packages []string
 }{
-	{"vocabulary and arithmetic", []string{"call", "rng", "stats", "tokenizer", "tokenizer/chat"}},
-	{"what to send, when, to whom; what came back", []string{"client", "metrics", "probe", "recorder", "schedule", "sim/serve", "workload"}},
+	{"vocabulary and arithmetic", []string{"call", "rng", "sim/catalog", "sim/kv", "sim/latency", "stats", "tokenizer", "tokenizer/chat"}},
+	{"what to send, when, to whom; what came back", []string{"chart", "client", "metrics", "probe", "recorder", "schedule", "sim/serve", "workload"}},
 	{"sending, judging, settings", []string{"config", "driver", "verdict"}},
 	{"the file of a run; reading command lines; testing the stamps", []string{"accuracy", "flags", "result"}},
 	{"other tools' files", []string{"interop"}},
@@ -16,6 +16,9 @@ var levels = []struct {
 	{"commands", []string{"cli"}},
 	{"programs and house rules", []string{"cmd/spate", "archtest", "tokenizer/conform", "tokenizer/chat/conformance"}},
 }
+
+// coming are packages that have their place before they have code.
+var coming = []string{"sim/catalog", "sim/kv", "sim/latency"}
 
 // walls are packages that must not know each other, not even through others.
 var walls = []struct{ pkg, never, why string }{
@@ -64,7 +67,7 @@ var touching = []string{
 
 // timeless packages never read a clock or wait: the same input gives the same output, at any time.
 var timeless = []string{
-	"config", "flags", "interop", "metrics", "rng", "schedule", "stats", "tokenizer", "tokenizer/chat", "verdict", "workload",
+	"chart", "config", "flags", "interop", "metrics", "rng", "schedule", "sim/catalog", "sim/kv", "sim/latency", "stats", "tokenizer", "tokenizer/chat", "verdict", "workload",
 }
 
 // clockFuncs are the ways to read a clock or wait.
