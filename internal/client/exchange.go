@@ -32,6 +32,7 @@ type exchange struct {
 	sse     sse
 	at      time.Duration // stamp of the read being parsed
 	event   event         // reused, so that a chunk costs no allocation
+	form    form
 
 	status  int
 	stream  bool   // the body is an event stream
@@ -56,6 +57,7 @@ func newExchange(b Backend, parsers *fastjson.ParserPool, r *call.Request) *exch
 	x.h1.onHead = x.onHead
 	x.h1.onBody = x.onBody
 	x.sse.emit = x.onEvent
+	x.sse.shortcut = x.shortcut
 	return x
 }
 
@@ -120,7 +122,9 @@ func (x *exchange) onEvent(data []byte) {
 		return
 	}
 	x.rec.LastEvent = x.at
-	x.message(data)
+	if !x.known(data) {
+		x.message(data)
+	}
 }
 
 func (x *exchange) message(data []byte) {
@@ -142,6 +146,9 @@ func (x *exchange) message(data []byte) {
 		return
 	}
 	x.apply(&x.event)
+	if x.stream {
+		x.form.learn(data, &x.event, x.probe)
+	}
 }
 
 // apply puts what an event says into the record.

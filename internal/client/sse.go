@@ -8,7 +8,11 @@ const maxEvent = 16 << 20
 // sse is a push parser of the event-stream format: bytes go in as they were read, split anywhere,
 // and emit gets the data of each complete event. Complete lines inside one read are not copied.
 type sse struct {
-	emit  func(data []byte)
+	emit func(data []byte)
+	// shortcut, if set, is offered what follows at the start of an event, and takes the whole of it
+	// where it can do with less than parsing: it returns the bytes taken.
+	shortcut func(b []byte) int
+
 	line  []byte // the unfinished last line of earlier reads
 	data  []byte // data lines of the current event, joined by newlines
 	lines int    // data lines in it
@@ -27,6 +31,12 @@ func (p *sse) feed(b []byte) {
 			p.skipLF = false
 			if b[0] == '\n' {
 				b = b[1:]
+				continue
+			}
+		}
+		if p.lines == 0 && len(p.line) == 0 && p.shortcut != nil {
+			if n := p.shortcut(b); n > 0 {
+				b = b[n:]
 				continue
 			}
 		}

@@ -1,0 +1,169 @@
+package client
+
+import (
+	"bytes"
+	"unicode/utf8"
+
+	"github.com/valyala/fastjson"
+
+	"spate/internal/call"
+)
+
+// form recognises the next event of a stream without parsing it. The token events of one answer are
+// the same bytes but for the text of the token: once one has been parsed, an event with the same
+// bytes before and after that text says the same, with another text. Anything else, be it an
+// escaped character or the last event's finish reason, is parsed as usual.
+//
+// On a stream that arrives faster than it is read this is most of the client's work: 40 ns an event
+// instead of 900.
+type form struct {
+	data []byte // the message it was learnt from
+	text int    // where the text begins in it
+	tail int    // where it ends
+	kind call.Kind
+	vain int // forms learnt since one was last of use
+}
+
+const (
+	eventStart = "data: "
+	eventStop  = "\n\n"
+)
+
+// maxVain is after how many useless forms a stream is taken for one whose events all differ.
+const maxVain = 3
+
+// match reports the length of the message b begins with and its text, or 0 when b does not begin with
+// a whole message of this form.
+func (f *form) match(b []byte) (n int, text []byte) {
+	if f.tail == 0 || len(b) < f.text || !bytes.Equal(b[:f.text], f.data[:f.text]) {
+		return 0, nil
+	}
+	plain := true
+	end := f.text
+	for ; end < len(b) && b[end] != '"'; end++ {
+		switch c := b[end]; {
+		case c < ' ' || c == '\\':
+			return 0, nil
+		case c >= utf8.RuneSelf:
+			plain = false
+		}
+	}
+	rest := f.data[f.tail:]
+	text = b[f.text:end]
+	if len(text) == 0 || len(b)-end < len(rest) || !bytes.Equal(b[end:end+len(rest)], rest) {
+		return 0, nil
+	}
+	if !plain && !utf8.Valid(text) {
+		return 0, nil
+	}
+	f.vain = 0
+	return end + len(rest), text
+}
+
+// learn takes the form of an event that was just parsed, if it is one whose text can be told apart.
+// probe decodes a message like the one that was parsed.
+func (f *form) learn(data []byte, e *event, probe func([]byte, *event) bool) {
+	text := e.text
+	if e.kind == call.Reasoning {
+		text = e.thought
+	}
+	if !e.plain() || len(text) == 0 || f.vain >= maxVain || bytes.IndexByte(data, '\n') >= 0 {
+		return // the last: an event of several data lines, which the wire never shows as one
+	}
+	f.vain++
+	quoted := make([]byte, 0, len(text)+2)
+	quoted = append(append(append(quoted, '"'), text...), '"')
+	for at := 0; ; at++ {
+		i := bytes.Index(data[at:], quoted)
+		if i < 0 {
+			return
+		}
+		at += i
+		if f.proven(data, at+1, len(text), e, probe) {
+			f.take(data, at+1, len(text), e.kind)
+			return
+		}
+	}
+}
+
+// plain reports whether an event says nothing but one text.
+func (e *event) plain() bool {
+	return e.choices && (e.kind == call.Visible || e.kind == call.Reasoning) &&
+		e.finish == "" && e.tokens == 0 && e.usage == nil && e.server == nil && !e.failed && len(e.tool) == 0
+}
+
+// proven finds out whether n bytes at a place are the text of the event, by putting another in.
+func (f *form) proven(data []byte, at, n int, e *event, probe func([]byte, *event) bool) bool {
+	other := []byte("other words than before")
+	msg := make([]byte, 0, len(data)+len(other))
+	msg = append(append(append(msg, data[:at]...), other...), data[at+n:]...)
+	var got event
+	if !probe(msg, &got) || !got.plain() || got.kind != e.kind {
+		return false
+	}
+	if e.kind == call.Reasoning {
+		return bytes.Equal(got.thought, other) && bytes.Equal(got.text, e.text)
+	}
+	return bytes.Equal(got.text, other) && bytes.Equal(got.thought, e.thought)
+}
+
+func (f *form) take(data []byte, at, n int, kind call.Kind) {
+	f.data = append(f.data[:0], data...)
+	f.text, f.tail, f.kind = at, at+n, kind
+}
+
+// shortcut takes the event b begins with if it has the form of the one before, and reports its
+// length.
+func (x *exchange) shortcut(b []byte) int {
+	if len(b) < len(eventStart) || string(b[:len(eventStart)]) != eventStart || x.fault != call.NoFault {
+		return 0
+	}
+	n, text := x.form.match(b[len(eventStart):])
+	end := len(eventStart) + n + len(eventStop)
+	if n == 0 || len(b) < end || string(b[end-len(eventStop):end]) != eventStop {
+		return 0
+	}
+	x.rec.LastEvent = x.at
+	x.token(text)
+	return end
+}
+
+// known takes a message of the known form.
+func (x *exchange) known(data []byte) bool {
+	n, text := x.form.match(data)
+	if n == 0 || n != len(data) {
+		return false
+	}
+	x.token(text)
+	return true
+}
+
+// token is apply for an event of the known form.
+func (x *exchange) token(text []byte) {
+	x.chunks = append(x.chunks, call.Chunk{At: x.at, Kind: x.form.kind})
+	if x.rec.FirstToken == call.Unset {
+		x.rec.FirstToken = x.at
+	}
+	x.rec.LastToken = x.at
+	if x.form.kind == call.Reasoning {
+		x.thought = append(x.thought, text...)
+		return
+	}
+	if x.rec.FirstText == call.Unset {
+		x.rec.FirstText = x.at
+	}
+	x.text = append(x.text, text...)
+}
+
+// probe decodes a message on the side.
+func (x *exchange) probe(data []byte, e *event) bool {
+	p := x.parsers.Get()
+	defer x.parsers.Put(p)
+	v, err := p.ParseBytes(data)
+	if err != nil || v.Type() != fastjson.TypeObject {
+		return false
+	}
+	x.backend.Decode(v, e)
+	e.text, e.thought = bytes.Clone(e.text), bytes.Clone(e.thought) // they lie in the parser's buffer
+	return true
+}
