@@ -7,8 +7,8 @@ var levels = []struct {
 	packages []string
 }{
 	{"vocabulary and arithmetic", []string{"call", "rng", "sim/catalog", "sim/kv", "sim/latency", "stats", "tokenizer", "tokenizer/chat"}},
-	{"what to send, when, to whom; what came back", []string{"chart", "client", "metrics", "probe", "recorder", "schedule", "sim/serve", "workload"}},
-	{"sending, judging, settings", []string{"config", "driver", "verdict"}},
+	{"what to send, when, to whom; what came back", []string{"chart", "client", "metrics", "probe", "recorder", "schedule", "sim", "workload"}},
+	{"sending, judging, settings", []string{"config", "driver", "sim/serve", "verdict"}},
 	{"the file of a run; reading command lines; testing the stamps", []string{"accuracy", "flags", "result"}},
 	{"other tools' files", []string{"interop"}},
 	{"views", []string{"report"}},
@@ -18,7 +18,7 @@ var levels = []struct {
 }
 
 // coming are packages that have their place before they have code.
-var coming = []string{"sim/catalog", "sim/kv", "sim/latency"}
+var coming = []string{"sim", "sim/catalog", "sim/kv", "sim/latency"}
 
 // walls are packages that must not know each other, not even through others.
 var walls = []struct{ pkg, never, why string }{
@@ -67,7 +67,7 @@ var touching = []string{
 
 // timeless packages never read a clock or wait: the same input gives the same output, at any time.
 var timeless = []string{
-	"chart", "config", "flags", "interop", "metrics", "rng", "schedule", "sim/catalog", "sim/kv", "sim/latency", "stats", "tokenizer", "tokenizer/chat", "verdict", "workload",
+	"chart", "config", "flags", "interop", "metrics", "rng", "schedule", "sim", "sim/catalog", "sim/kv", "sim/latency", "stats", "tokenizer", "tokenizer/chat", "verdict", "workload",
 }
 
 // clockFuncs are the ways to read a clock or wait.
