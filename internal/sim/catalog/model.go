@@ -240,8 +240,12 @@ func (m *Model) check() error {
 		name string
 		v    int
 	}{
-		{"num_hidden_layers", m.Layers}, {"hidden_size", m.Hidden}, {"num_attention_heads", m.Heads},
-		{"num_key_value_heads", m.KVHeads}, {"head_dim", m.HeadDim}, {"vocab_size", m.Vocab},
+		{"num_hidden_layers", m.Layers},
+		{"hidden_size", m.Hidden},
+		{"num_attention_heads", m.Heads},
+		{"num_key_value_heads", m.KVHeads},
+		{"head_dim", m.HeadDim},
+		{"vocab_size", m.Vocab},
 		{"max_position_embeddings", m.MaxLen},
 	} {
 		if f.v <= 0 || f.v > maxDim {
