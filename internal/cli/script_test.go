@@ -2,28 +2,33 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(cleaning{m}, map[string]func(){
 		"spate": func() {
 			os.Exit(Run(context.Background(), Process{
 				Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 				Env: os.LookupEnv, Getwd: os.Getwd, ReadFile: os.ReadFile,
-				Interrupts: func() (<-chan os.Signal, func()) {
-					signals := make(chan os.Signal, 2)
-					signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-					return signals, func() { signal.Stop(signals) }
-				},
 			}))
 		},
 	})
+}
+
+// cleaning removes the program the end-to-end tests built.
+type cleaning struct{ *testing.M }
+
+func (m cleaning) Run() int {
+	code := m.M.Run()
+	if err := removeProgram(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return code
 }
 
 func TestScripts(t *testing.T) {
