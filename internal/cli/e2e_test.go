@@ -78,8 +78,26 @@ func quick(t *testing.T) *serve.Server {
 type command struct {
 	t        *testing.T
 	cmd      *exec.Cmd
-	out, err bytes.Buffer
+	out, err said
 	folder   string // the run folder it was told to write, if any
+}
+
+// said is what a running command has written on standard error so far.
+type said struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (s *said) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.Write(b)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.String()
 }
 
 // ended is what a command left behind.
@@ -238,6 +256,16 @@ func (e ended) balanced() *result.Run {
 		e.t.Errorf("record log: %+v", run.Records)
 	}
 	return run
+}
+
+// recovered are the records a killed run left; its last line may be cut off.
+func recovered(t *testing.T, folder string) []call.Record {
+	t.Helper()
+	recs, damage, err := recorder.Read(filepath.Join(folder, result.RecordsFile))
+	if err != nil || damage.Bad > 0 {
+		t.Fatalf("read records: %v, %v", err, damage)
+	}
+	return recs
 }
 
 func has(t *testing.T, what, text string, parts ...string) {

@@ -1,0 +1,316 @@
+package cli
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"spate/internal/call"
+	"spate/internal/result"
+	"spate/internal/sim/serve"
+)
+
+var small = []string{"--num-prompts", "6", "--random-input-len", "12", "--random-output-len", "4"}
+
+// TestExitCodes checks what each end of a run tells the shell.
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	broken := "status,code=500"
+	cases := []struct {
+		name   string
+		fault  string
+		flags  []string
+		code   int
+		stderr string
+	}{
+		{name: "done", code: ExitDone},
+		{name: "some failed", fault: broken + ",index=0-1", code: ExitDone},
+		{name: "all failed", fault: broken, code: ExitFailed, stderr: "no request succeeded"},
+		{name: "objective met", flags: []string{"--slo", "p99_ttft<60s,error_rate<1%"}, code: ExitDone},
+		{name: "objective not met", flags: []string{"--slo", "p99_ttft<1us"}, code: ExitUnmet, stderr: "objective p99_ttft<1us is not met: p99_ttft"},
+		{name: "errors over the objective", fault: broken + ",index=0-2", flags: []string{"--slo", "error_rate<=10%"}, code: ExitUnmet, stderr: "error_rate is 0.5"},
+		{name: "throughput objective", flags: []string{"--slo", "request_throughput>1000000"}, code: ExitUnmet, stderr: "request_throughput"},
+		{name: "strict and invalid", fault: broken + ",index=0-2", flags: []string{"--strict"}, code: ExitUnmet, stderr: "--strict: "},
+		{name: "invalid without strict", fault: broken + ",index=0-2", code: ExitDone},
+		{name: "all failed beats an objective", fault: broken, flags: []string{"--slo", "p99_ttft<1us"}, code: ExitFailed},
+		{name: "usage", flags: []string{"--slo", "p99_tfft<1s"}, code: ExitUsage, stderr: "p99_tfft"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := serve.Config{Timetable: serve.TimetableConfig{TTFT: 3 * time.Millisecond, ITL: time.Millisecond}, Script: &serve.Script{}}
+			if c.fault != "" {
+				rule, err := serve.ParseFault(c.fault)
+				if err != nil {
+					t.Fatal(err)
+				}
+				cfg.Script.Rules = append(cfg.Script.Rules, rule)
+			}
+			e := benchCmd(t, append(append([]string{"--base-url", sim(t, cfg).URL()}, small...), c.flags...)...).want(c.code)
+			has(t, "stderr", e.stderr, c.stderr)
+			if c.code != ExitUsage {
+				blockOf(t, e.out) // there is one, whatever the code
+				e.balanced()
+			}
+		})
+	}
+}
+
+// freePort is a port nothing listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	return ln.Addr().String()
+}
+
+// TestNothingListens checks that a missing server is told with both ways on, and that no embedded one
+// takes its place.
+func TestNothingListens(t *testing.T) {
+	t.Parallel()
+	addr := freePort(t)
+	for _, flags := range [][]string{nil, {"--model", "m"}} {
+		e := benchCmd(t, append(append([]string{"--base-url", "http://" + addr}, small...), flags...)...).want(ExitFailed)
+		has(t, "stderr", e.stderr, "nothing answers at http://"+addr, "--base-url", "spate demo", "--sim")
+		if strings.Contains(e.out, "Serving Benchmark Result") {
+			t.Error("a block without a server")
+		}
+		if _, err := os.Stat(e.folder); err == nil {
+			t.Error("a run folder without a run")
+		}
+	}
+}
+
+// TestReadinessWait starts the server after the command.
+func TestReadinessWait(t *testing.T) {
+	t.Parallel()
+	if _, err := program(); err != nil {
+		t.Fatal(err)
+	}
+	addr := freePort(t)
+	c := benchCmd(t, append([]string{"--base-url", "http://" + addr, "--ready-check-timeout-sec", "20"}, small...)...)
+	c.start()
+	time.Sleep(700 * time.Millisecond) // the command has met nobody by now
+	sim(t, serve.Config{Addr: addr, Timetable: serve.TimetableConfig{TTFT: time.Millisecond}})
+	e := c.wait()
+	if e.code != ExitDone {
+		t.Fatalf("exit code %d\n%s", e.code, e.stderr)
+	}
+	has(t, "stdout", e.out, "Waiting for endpoint to become up in 20 seconds", "Initial test run completed.")
+	if run := e.balanced(); run.Tally.Due != 6 {
+		t.Errorf("the readiness request is counted: %+v", run.Tally)
+	}
+}
+
+// untilSent waits until the server has n requests.
+func untilSent(t *testing.T, srv *serve.Server, n int64) {
+	t.Helper()
+	for range 2000 {
+		if srv.Stats().Requests >= n {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("%d requests after 10 s, want %d", srv.Stats().Requests, n)
+}
+
+// TestInterruptDrains sends one interrupt: sending ends, requests in flight finish, all is written.
+func TestInterruptDrains(t *testing.T) {
+	t.Parallel()
+	for name, load := range map[string][]string{
+		"closed loop":     {"--max-concurrency", "4"},
+		"rate with a cap": {"--request-rate", "200", "--max-concurrency", "4"},
+		"rate":            {"--request-rate", "40"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := sim(t, serve.Config{Truth: true, Timetable: serve.TimetableConfig{TTFT: 100 * time.Millisecond, ITL: 10 * time.Millisecond}})
+			c := benchCmd(t, append([]string{"--base-url", srv.URL(), "--num-prompts", "500", "--random-input-len", "12", "--random-output-len", "20"}, load...)...)
+			c.start()
+			untilSent(t, srv, 9)
+			c.signal(syscall.SIGINT)
+			e := c.wait()
+			if e.code != ExitInterrupted {
+				t.Fatalf("exit code %d\n%s", e.code, e.stderr)
+			}
+			has(t, "stderr", e.stderr, "interrupt again")
+			run := e.balanced()
+			blockOf(t, e.out)
+			if run.State != result.Interrupted || run.Tally.OK < 9 || run.Tally.Failed+run.Tally.Canceled > 0 {
+				t.Errorf("state %s, tally %+v", run.State, run.Tally)
+			}
+			if got := len(srv.Truth().All()); got != run.Tally.OK {
+				t.Errorf("server finished %d requests, %d are reported", got, run.Tally.OK)
+			}
+			for _, truth := range srv.Truth().All() {
+				if truth.Status != "ok" {
+					t.Errorf("%s was %s: a first interrupt must let it finish", truth.ID, truth.Status)
+				}
+			}
+			if name == "rate with a cap" && run.Tally.Dropped == 0 {
+				t.Errorf("requests that waited for a slot are not told: %+v", run.Tally)
+			}
+		})
+	}
+}
+
+// TestSecondInterruptCancels sends two: requests in flight are given up and all is still written.
+func TestSecondInterruptCancels(t *testing.T) {
+	t.Parallel()
+	srv := sim(t, serve.Config{Timetable: serve.TimetableConfig{TTFT: 10 * time.Millisecond, ITL: 100 * time.Millisecond}})
+	c := benchCmd(t, "--base-url", srv.URL(), "--num-prompts", "500", "--max-concurrency", "4", "--random-input-len", "12", "--random-output-len", "600")
+	c.start()
+	untilSent(t, srv, 4)
+	c.signal(syscall.SIGINT)
+	for range 1000 { // the second one must come after the first was taken
+		if strings.Contains(c.err.String(), "interrupt again") {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	began := time.Now()
+	c.signal(syscall.SIGTERM)
+	e := c.wait()
+	if e.code != ExitInterrupted {
+		t.Fatalf("exit code %d\n%s", e.code, e.stderr)
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("giving up took %v", took)
+	}
+	run := e.balanced()
+	_, figures := blockOf(t, e.out)
+	if run.State != result.Interrupted || run.Tally.Canceled != 4 || run.Tally.OK != 0 || figures["Successful requests:"] != "0" {
+		t.Errorf("state %s, tally %+v", run.State, run.Tally)
+	}
+	for _, r := range e.measured() {
+		if r.Fault != call.FaultStopped || len(r.Chunks) == 0 {
+			t.Errorf("request %d: %s with %d chunks kept", r.ID, r.Fault, len(r.Chunks))
+		}
+	}
+}
+
+// TestInterruptWhileWaiting interrupts a command that still waits for its server.
+func TestInterruptWhileWaiting(t *testing.T) {
+	t.Parallel()
+	c := benchCmd(t, append([]string{"--base-url", "http://" + freePort(t), "--ready-check-timeout-sec", "60"}, small...)...)
+	c.start()
+	time.Sleep(300 * time.Millisecond)
+	c.signal(syscall.SIGINT)
+	if e := c.wait(); e.code != ExitInterrupted {
+		t.Errorf("exit code %d\n%s", e.code, e.stderr)
+	}
+}
+
+// TestKilled kills runs at random moments. Whatever was answered some time before, spate report must
+// give.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	var finished atomic.Int64
+	t.Run("rounds", func(t *testing.T) {
+		for round := range 15 {
+			t.Run(strconv.Itoa(round), func(t *testing.T) {
+				t.Parallel()
+				finished.Add(int64(killOnce(t, time.Duration(120+round*45)*time.Millisecond)))
+			})
+		}
+	})
+	if finished.Load() == 0 {
+		t.Error("no run got as far as finishing a request: the test proves nothing")
+	}
+}
+
+// killOnce kills a run some time after its first request and returns how many answers had been
+// complete for a while by then.
+func killOnce(t *testing.T, after time.Duration) (finished int) {
+	srv := sim(t, serve.Config{Truth: true, Timetable: serve.TimetableConfig{TTFT: 20 * time.Millisecond, ITL: 2 * time.Millisecond, TTFTSpread: 60 * time.Millisecond}})
+	c := benchCmd(t, "--base-url", srv.URL(), "--model", "spate-sim", "--skip-tokenizer-init", "--num-prompts", "100000", "--max-concurrency", "16",
+		"--random-input-len", "12", "--random-output-len", "10", "--disable-tqdm")
+	c.start()
+	untilSent(t, srv, 1)
+	time.Sleep(after)
+	killed := serve.Mono()
+	if err := c.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.cmd.Wait() // killed, as asked
+	have := map[string]bool{}
+	for _, r := range recovered(t, c.folder) {
+		have[r.Name] = r.Outcome == call.OK
+	}
+	for _, truth := range srv.Truth().All() {
+		if truth.Status != "ok" {
+			continue
+		}
+		last := truth.Events[len(truth.Events)-1]
+		if last.At > killed-int64(100*time.Millisecond) {
+			continue
+		}
+		finished++
+		if !have[truth.ID] {
+			t.Errorf("%s was answered %v before the kill and has no record", truth.ID, time.Duration(killed-last.At))
+		}
+	}
+	again := prepare(t, nil, "report", c.folder).want(ExitDone)
+	_, figures := blockOf(t, again.out)
+	if number(t, figures, "Successful requests:") != float64(len(have)) || len(have) < finished {
+		t.Errorf("%d records, block says %s, %d finished in time", len(have), figures["Successful requests:"], finished)
+	}
+	has(t, "report", again.out, "(recovered)", "there is no result.json: the run was killed")
+	return finished
+}
+
+// TestFullDisk bounds the size of files the command may write: the run goes on, the block comes, and
+// what could not be kept is told.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name  string
+		limit int // blocks of 512 bytes as POSIX has it, or of 1024 as some shells do
+		code  int
+	}{
+		{"no room for all records", 160, ExitDone},
+		{"no room for the result", 24, ExitFailed},
+	}
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range cases {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			srv := sim(t, serve.Config{Timetable: serve.TimetableConfig{TTFT: time.Millisecond, ITL: time.Millisecond}})
+			c := benchCmd(t, "--base-url", srv.URL(), "--num-prompts", "400", "--max-concurrency", "20", "--random-input-len", "12", "--random-output-len", "40", "--disable-tqdm")
+			c.cmd.Args = append([]string{"sh", "-c", fmt.Sprintf(`ulimit -f %d; exec "$0" "$@"`, k.limit), c.cmd.Path}, c.cmd.Args[1:]...)
+			c.cmd.Path = sh
+			e := c.want(k.code)
+			_, figures := blockOf(t, e.out)
+			if figures["Successful requests:"] != "400" || figures["Failed requests:"] != "0" {
+				t.Errorf("block says %v", figures)
+			}
+			told := regexp.MustCompile(`lacks (\d+) of 400 records`).FindStringSubmatch(strings.Join(strings.Fields(e.out+e.stderr), " "))
+			if told == nil {
+				t.Fatalf("nobody says that records are missing:\n%.3000s\n%s", e.tail(), e.stderr)
+			}
+			kept := len(recovered(t, c.folder))
+			if told[1] != strconv.Itoa(400-kept) || kept == 0 {
+				t.Errorf("%d records kept, and %s of 400 are said to be missing", kept, told[1])
+			}
+			if k.code == ExitFailed {
+				has(t, "stderr", e.stderr, result.ResultFile, "file too large")
+			}
+			again := prepare(t, nil, "report", c.folder).want(ExitDone)
+			blockOf(t, again.out)
+		})
+	}
+}
