@@ -58,26 +58,26 @@ type Band struct {
 // with P prompt tokens and D decoding requests. All coefficients are nanoseconds; zero leaves a
 // mechanism out.
 type Reference struct {
-	StepNS      float64 `json:"step_ns"`                          // o: every step
-	PrefillNS   float64 `json:"prefill_token_ns"`                 // a: per prompt token
-	AttentionNS float64 `json:"attention_ns,omitempty"`           // q: per pair of prompt token and context token
-	DecodeNS    float64 `json:"decode_seq_ns"`                    // c: per decoding request
-	KVNS        float64 `json:"kv_token_ns"`                      // d: per context token read by decoding requests
-	MixedNS     float64 `json:"prefill_step_ns,omitempty"`        // e: a step that holds any prompt
-	MoENS       float64 `json:"moe_ns,omitempty"`                 // reading all experts
-	MoERatio    float64 `json:"moe_ratio,omitempty"`              // r: share of the experts that one token activates
-	CommNS      float64 `json:"comm_ns,omitempty"`                // two nodes: every step
-	CommTokenNS float64 `json:"comm_token_ns,omitempty"`          // two nodes: per token
-	CommRootNS  float64 `json:"comm_sqrt_ns,omitempty"`           // two nodes: per square root of tokens
-	Bands       []Band  `json:"bands,omitempty"`                  // ascending; the last one below the batch size holds
-	EagerAbove  int     `json:"eager_above_context,omitempty"`    // decode steps run without graph beyond this context ...
-	EagerNS     float64 `json:"eager_ns,omitempty"`               // ... and cost this much more
-	GraphMax    int     `json:"graph_max,omitempty"`              // decode batches pad to capture sizes up to this one; 0: no padding
-	AdapterNS   float64 `json:"adapter_ns,omitempty"`             // per distinct LoRA adapter
-	WindowShare float64 `json:"window_share,omitempty"`           // share of KVNS due to layers that see only the sliding window
-	MinNS       float64 `json:"min_ns,omitempty"`                 // floor of a step
-	HostNS      float64 `json:"host_ns,omitempty"`                // scheduling and input preparation, on the critical path ...
-	HostHidden  bool    `json:"host_hidden,omitempty"`            // ... unless it overlaps the step (asynchronous scheduling)
+	StepNS      float64 `json:"step_ns"`                       // o: every step
+	PrefillNS   float64 `json:"prefill_token_ns"`              // a: per prompt token
+	AttentionNS float64 `json:"attention_ns,omitempty"`        // q: per pair of prompt token and context token
+	DecodeNS    float64 `json:"decode_seq_ns"`                 // c: per decoding request
+	KVNS        float64 `json:"kv_token_ns"`                   // d: per context token read by decoding requests
+	MixedNS     float64 `json:"prefill_step_ns,omitempty"`     // e: a step that holds any prompt
+	MoENS       float64 `json:"moe_ns,omitempty"`              // reading all experts
+	MoERatio    float64 `json:"moe_ratio,omitempty"`           // r: share of the experts that one token activates
+	CommNS      float64 `json:"comm_ns,omitempty"`             // two nodes: every step
+	CommTokenNS float64 `json:"comm_token_ns,omitempty"`       // two nodes: per token
+	CommRootNS  float64 `json:"comm_sqrt_ns,omitempty"`        // two nodes: per square root of tokens
+	Bands       []Band  `json:"bands,omitempty"`               // ascending; the last one below the batch size holds
+	EagerAbove  int     `json:"eager_above_context,omitempty"` // decode steps run without graph beyond this context ...
+	EagerNS     float64 `json:"eager_ns,omitempty"`            // ... and cost this much more
+	GraphMax    int     `json:"graph_max,omitempty"`           // decode batches pad to capture sizes up to this one; 0: no padding
+	AdapterNS   float64 `json:"adapter_ns,omitempty"`          // per distinct LoRA adapter
+	WindowShare float64 `json:"window_share,omitempty"`        // share of KVNS due to layers that see only the sliding window
+	MinNS       float64 `json:"min_ns,omitempty"`              // floor of a step
+	HostNS      float64 `json:"host_ns,omitempty"`             // scheduling and input preparation, on the critical path ...
+	HostHidden  bool    `json:"host_hidden,omitempty"`         // ... unless it overlaps the step (asynchronous scheduling)
 }
 
 var _ Model = (*Reference)(nil)

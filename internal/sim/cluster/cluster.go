@@ -1,0 +1,227 @@
+// Package cluster runs engines (package sim) in virtual time: clients send requests, a front end
+// takes them in, a router picks an engine, engines step as long as sim/latency says, and the result
+// is what a benchmark client would have seen. With separate prefill and decode engines, KV moves
+// between them over a link. Start with Cluster.Run; the order of events is the one of sim/des, so the
+// same seed gives the same bytes.
+//
+// Engines keep their prefix caches from one Run to the next, as a server process does.
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"spate/internal/rng"
+	"spate/internal/sim"
+	"spate/internal/sim/des"
+	"spate/internal/sim/latency"
+)
+
+// Engine is one engine of the cluster.
+type Engine struct {
+	Sim    sim.Config
+	Model  latency.Model
+	Jitter float64 // sigma of log-normal noise on every step
+}
+
+// Front is the way of a request into an engine, and of a token out of it.
+type Front struct {
+	BaseNS    float64 `json:"base_ns,omitempty"`    // delay of every request
+	RequestNS float64 `json:"request_ns,omitempty"` // a worker's time per request ...
+	TokenNS   float64 `json:"token_ns,omitempty"`   // ... and per prompt token
+	Workers   int     `json:"workers,omitempty"`    // 0: one
+	Together  bool    `json:"together,omitempty"`   // requests sent at one instant reach the engine at one instant
+	OutNS     float64 `json:"out_ns,omitempty"`     // delay of every token on its way to the client
+}
+
+// Config describes a cluster.
+type Config struct {
+	Engines []Engine
+	Front   Front
+	Router  Policy        // how requests are spread over Engines
+	Disagg  *Disagg       // separate prefill engines; Engines then decode
+	Lock    bool          // engines step together (data parallel ranks that share experts)
+	Log     time.Duration // interval of Result.Samples; 0: ten seconds
+	Seed    uint64
+	Single  bool // run every step on its own; the result is the same, only slower
+}
+
+// ErrStuck means that requests were left over with nothing to wait for.
+var ErrStuck = errors.New("simulation stuck")
+
+// Cluster is a set of engines and the way to them.
+type Cluster struct {
+	cfg    Config
+	queue  des.Queue[event]
+	nodes  []*node // decode (or only) engines first, then prefill engines
+	router router
+	link   link
+	now    time.Duration
+
+	client  client
+	front   front
+	slots   []slot
+	vacant  []int32
+	live    int // requests sent and not ended
+	result  *Result
+	sampled bool
+}
+
+// New makes a cluster of empty engines.
+func New(cfg Config) (*Cluster, error) {
+	if len(cfg.Engines) == 0 {
+		return nil, errors.New("a cluster needs an engine")
+	}
+	if cfg.Log == 0 {
+		cfg.Log = 10 * time.Second
+	}
+	c := &Cluster{cfg: cfg}
+	for _, e := range cfg.Engines {
+		if err := c.addNode(e); err != nil {
+			return nil, err
+		}
+	}
+	if d := cfg.Disagg; d != nil {
+		for _, e := range d.Prefill {
+			if err := c.addNode(e); err != nil {
+				return nil, err
+			}
+		}
+		c.link = newLink(d.Link, cfg.Seed)
+	}
+	c.router = router{policy: cfg.Router}
+	return c, nil
+}
+
+func (c *Cluster) addNode(e Engine) error {
+	index := len(c.nodes)
+	engine, err := sim.New(e.Sim)
+	if err != nil {
+		return fmt.Errorf("making engine %d: %w", index, err)
+	}
+	model := e.Model
+	if e.Jitter > 0 {
+		draw := rng.New(c.cfg.Seed, "sim.jitter", uint64(index))
+		model = &latency.Jittered{Model: model, Sigma: e.Jitter, Draw: draw}
+	}
+	c.nodes = append(c.nodes, &node{index: index, engine: engine, model: model, stages: make([]time.Duration, max(1, e.Sim.Pipeline))})
+	return nil
+}
+
+// Engine gives access to an engine: decode (or only) engines first, then prefill engines.
+func (c *Cluster) Engine(i int) *sim.Engine { return c.nodes[i].engine }
+
+// ResetPrefixCache empties the prefix caches of all engines.
+func (c *Cluster) ResetPrefixCache() {
+	for _, n := range c.nodes {
+		n.engine.ResetPrefixCache()
+	}
+}
+
+// kind is what happens at an event. Its order is the order of events of one instant: steps end
+// before requests arrive, and batches are planned when all of that is known.
+type kind uint8
+
+const (
+	stepEnds kind = iota
+	linkTurns
+	retries
+	handOver // a request has crossed the proxy
+	releases
+	sends
+	arrives
+	aborts
+	samples
+	plans
+)
+
+type event struct {
+	kind kind
+	id   int32 // node or slot
+}
+
+func (c *Cluster) at(t time.Duration, k kind, id int32) {
+	c.queue.Push(t, int(k), event{k, id})
+}
+
+// Run sends a load and waits for its end. Times in the result start at zero.
+func (c *Cluster) Run(l Load) (*Result, error) {
+	c.start(l)
+	for {
+		e, ok := c.queue.Pop()
+		if !ok {
+			break
+		}
+		if e.At < c.now {
+			return nil, fmt.Errorf("%w: event at %v after %v", ErrStuck, e.At, c.now)
+		}
+		c.now = e.At
+		c.handle(e.Data)
+	}
+	if c.live > 0 || !c.client.done() {
+		return nil, fmt.Errorf("%w: %d requests left at %v", ErrStuck, c.live, c.now)
+	}
+	return c.finish(), nil
+}
+
+func (c *Cluster) start(l Load) {
+	c.queue.Reset()
+	c.now, c.live, c.sampled = 0, 0, false
+	c.result = &Result{}
+	c.slots, c.vacant = c.slots[:0], c.vacant[:0]
+	for _, n := range c.nodes {
+		n.begin()
+	}
+	c.front = newFront(c.cfg.Front)
+	c.client = newClient(l)
+	c.link.begin()
+	c.router.begin()
+	c.dispatch()
+}
+
+func (c *Cluster) handle(e event) {
+	switch e.kind {
+	case stepEnds:
+		c.stepEnded(c.nodes[e.id])
+	case linkTurns:
+		c.linkTurned()
+	case retries:
+		c.startTransfer(e.id)
+	case handOver:
+		c.handedOver(e.id)
+	case releases:
+		c.released()
+	case sends:
+		c.dispatch()
+	case arrives:
+		c.arrived(e.id)
+	case aborts:
+		c.aborted(e.id)
+	case samples:
+		c.sample()
+	case plans:
+		c.plan(c.nodes[e.id])
+	}
+}
+
+func (c *Cluster) finish() *Result {
+	r := c.result
+	c.client.stop()
+	for _, n := range c.nodes {
+		st := n.engine.State()
+		r.Engines = append(r.Engines, st.Stats)
+		r.Digest = mix(r.Digest ^ n.engine.Digest())
+	}
+	c.result = nil
+	return r
+}
+
+// mix is a bijection that spreads every input bit over the word.
+func mix(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}

@@ -1,0 +1,126 @@
+package cluster
+
+import (
+	"iter"
+	"slices"
+	"time"
+
+	"spate/internal/sim/kv"
+)
+
+// Call is one request of a load.
+type Call struct {
+	At        time.Duration // when it is due; with a cap on requests in flight it may have to wait
+	Prompt    []kv.Segment
+	Out       int
+	Stops     bool // ends by itself rather than at its limit
+	MaxOut    int  // limit on its output, 0: Out
+	OutStream uint64
+	Adapter   int
+	GiveUp    time.Duration // the client leaves after this long; 0: never
+}
+
+// Load is what a client sends in one run.
+type Load struct {
+	Calls iter.Seq[Call] // in order of At
+	Slots int            // requests in flight at most; 0: no cap
+	Gap   time.Duration  // client's time to send one request of several due at once
+	Hold  bool           // requests due at once reach the server only when the last of them is sent
+	Sink  func(*Request) // takes requests as they end; nil: they are kept in Result.Requests
+}
+
+// Calls is a list of calls as a sequence.
+func Calls(list []Call) iter.Seq[Call] { return slices.Values(list) }
+
+// client sends a load.
+type client struct {
+	load    Load
+	next    func() (Call, bool)
+	stop    func()
+	ahead   Call // the next call, if any
+	more    bool
+	sending bool // a send event is in the queue
+	count   int
+}
+
+func newClient(l Load) client {
+	c := client{load: l, stop: func() {}}
+	if l.Calls != nil {
+		c.next, c.stop = iter.Pull(l.Calls)
+		c.ahead, c.more = c.next()
+	}
+	return c
+}
+
+func (c *client) take() Call {
+	call := c.ahead
+	c.ahead, c.more = c.next()
+	return call
+}
+
+func (c *client) done() bool { return !c.more }
+
+// free is the number of requests that may be sent now.
+func (c *client) free(live int) int {
+	if c.load.Slots == 0 {
+		return 1 << 30
+	}
+	return c.load.Slots - live
+}
+
+// dispatch sends what is due and can be sent.
+func (c *Cluster) dispatch() {
+	cl := &c.client
+	cl.sending = false
+	var group []int32
+	at := c.now
+	for cl.more && cl.ahead.At <= c.now && cl.free(c.live) > 0 {
+		due := cl.ahead.At
+		burst := len(group) > 0 && due == c.slots[group[0]].due
+		if cl.load.Gap > 0 && len(group) > 0 {
+			if !burst {
+				break
+			}
+			at += cl.load.Gap
+		}
+		group = append(group, c.open(cl.take(), at))
+	}
+	c.ingest(group, at)
+	c.wakeClient(at)
+}
+
+// wakeClient makes sure that the next call is sent when it is due.
+func (c *Cluster) wakeClient(after time.Duration) {
+	cl := &c.client
+	if cl.more && !cl.sending && cl.free(c.live) > 0 {
+		cl.sending = true
+		c.at(max(after, c.now, cl.ahead.At), sends, 0)
+	}
+}
+
+// open gives a call a slot.
+func (c *Cluster) open(call Call, sent time.Duration) int32 {
+	var id int32
+	if n := len(c.vacant); n > 0 {
+		id, c.vacant = c.vacant[n-1], c.vacant[:n-1]
+	} else {
+		id = int32(len(c.slots))
+		c.slots = append(c.slots, slot{})
+	}
+	s := &c.slots[id]
+	*s = slot{due: max(call.At, 0), call: call, runs: s.runs[:0], node: -1, lastStep: -2}
+	s.req = Request{
+		Index: c.client.count, Due: call.At, Sent: sent, In: kv.Length(call.Prompt), Out: call.Out,
+		Queued: unset, Scheduled: unset, First: unset, Last: unset,
+	}
+	if c.client.load.Slots > 0 {
+		s.req.Due = sent
+	}
+	c.client.count++
+	c.live++
+	if call.GiveUp > 0 {
+		s.aborts = true
+		c.at(sent+call.GiveUp, aborts, id)
+	}
+	return id
+}

@@ -1,0 +1,217 @@
+package cluster
+
+import (
+	"time"
+
+	"spate/internal/sim"
+	"spate/internal/sim/latency"
+)
+
+// flying is a batch under way: the ends of its step, or of a stretch of steps.
+type flying struct {
+	ends    []time.Duration
+	started time.Duration
+}
+
+// node is an engine at work.
+type node struct {
+	index    int
+	engine   *sim.Engine
+	model    latency.Model
+	stages   []time.Duration // when each pipeline stage is free
+	flights  []flying
+	spare    [][]time.Duration
+	planning bool          // a plan event is in the queue
+	paused   time.Duration // no step starts before this time
+	log      *stepLog
+	keep     int // length at which the log is cut
+	sampled  sim.Stats
+	receive  reception
+}
+
+func (n *node) begin() {
+	n.log = &stepLog{}
+	n.keep = 1 << 13
+	n.planning, n.paused = false, 0
+	n.sampled = n.engine.State().Stats
+	clear(n.stages)
+}
+
+// wake plans the engine's next step once everything of this instant has happened.
+func (c *Cluster) wake(n *node) {
+	if !n.planning && len(n.flights) < n.depth() {
+		n.planning = true
+		c.at(max(c.now, n.paused), plans, int32(n.index))
+	}
+}
+
+func (n *node) depth() int {
+	cfg := n.engine.Config()
+	return cfg.Depth()
+}
+
+// plan starts as many steps as the engine allows.
+func (c *Cluster) plan(n *node) {
+	n.planning = false
+	if c.now < n.paused {
+		c.wake(n)
+		return
+	}
+	if c.cfg.Lock && n.index < len(c.cfg.Engines) {
+		c.planTogether()
+		return
+	}
+	for {
+		b, ok := n.engine.Plan(c.now)
+		c.fetch(n)
+		if !ok {
+			return
+		}
+		c.admitted(&b)
+		if b.Receive > 0 {
+			c.beginReceive(n, &b)
+			return
+		}
+		c.launch(n, &b, c.stepTime(n, b.Shape))
+	}
+}
+
+// admitted notes when requests left the queue.
+func (c *Cluster) admitted(b *sim.Batch) {
+	for _, a := range b.Admitted {
+		r := &c.slots[a.ID].req
+		if r.Scheduled == unset {
+			r.Scheduled = c.now
+			r.Cached = a.Cached
+		}
+	}
+	for _, id := range b.Preempted {
+		c.slots[id].req.Preempted++
+	}
+}
+
+// stepTime is the duration of a step, with what a prefill engine spends on handing over.
+func (c *Cluster) stepTime(n *node, shape latency.Batch) time.Duration {
+	d := n.model.Step(shape)
+	if c.prefills(n) {
+		d += c.cfg.Disagg.sendTime(shape)
+	}
+	return d
+}
+
+// launch runs a batch, and repeats it as long as nothing else happens.
+func (c *Cluster) launch(n *node, b *sim.Batch, d time.Duration) {
+	f := flying{started: c.now}
+	if k := len(n.spare); k > 0 {
+		f.ends, n.spare = n.spare[k-1][:0], n.spare[:k-1]
+	}
+	end := n.pass(c.now, d)
+	f.ends = append(f.ends, end)
+	if !c.cfg.Single && b.Repeat > 1 {
+		horizon, any := c.queue.Next()
+		shape := b.Shape
+		for k := 1; k < b.Repeat && (!any || end < horizon); k++ {
+			shape = shape.After(1)
+			end = n.pass(end, c.stepTime(n, shape))
+			f.ends = append(f.ends, end)
+		}
+	}
+	n.flights = append(n.flights, f)
+	c.at(end, stepEnds, int32(n.index))
+	if !c.sampled {
+		c.sampled = true
+		c.at((c.now/c.cfg.Log+1)*c.cfg.Log, samples, 0)
+	}
+}
+
+// pass sends a batch through the pipeline's stages and gives the time at which it leaves the last.
+func (n *node) pass(t, d time.Duration) time.Duration {
+	share := d / time.Duration(len(n.stages))
+	rest := d - share*time.Duration(len(n.stages)-1)
+	for i := range n.stages {
+		t = max(t, n.stages[i])
+		if i == 0 {
+			t += rest
+		} else {
+			t += share
+		}
+		n.stages[i] = t
+	}
+	return t
+}
+
+// planTogether starts a step of all engines at once; it takes as long as the slowest one's.
+func (c *Cluster) planTogether() {
+	group := c.nodes[:len(c.cfg.Engines)]
+	for _, n := range group {
+		if len(n.flights) > 0 {
+			return
+		}
+	}
+	batches := make([]sim.Batch, len(group))
+	planned := make([]bool, len(group))
+	longest := time.Duration(0)
+	for i, n := range group {
+		batches[i], planned[i] = n.engine.Plan(c.now)
+		c.fetch(n)
+		if planned[i] {
+			c.admitted(&batches[i])
+			longest = max(longest, c.stepTime(n, batches[i].Shape))
+		}
+	}
+	for i, n := range group {
+		if planned[i] {
+			batches[i].Repeat = 1
+			c.launch(n, &batches[i], longest)
+		}
+	}
+}
+
+// stepEnded commits the oldest batch of a node.
+func (c *Cluster) stepEnded(n *node) {
+	f := n.flights[0]
+	k := copy(n.flights, n.flights[1:])
+	n.flights = n.flights[:k]
+	c.deliver(n, n.engine.CommitRun(f.ends), f.ends)
+	n.spare = append(n.spare, f.ends)
+	if c.prefills(n) {
+		c.prefillEnded(n)
+	}
+	c.wake(n)
+	if c.cfg.Lock {
+		for _, other := range c.nodes[:len(c.cfg.Engines)] {
+			c.wake(other)
+		}
+	}
+}
+
+// catchUp commits the steps of a stretch that are over, so that the engine's state is that of now.
+func (c *Cluster) catchUp(n *node) {
+	if len(n.flights) == 0 || len(n.flights[0].ends) < 2 {
+		return
+	}
+	f := &n.flights[0]
+	over := f.ends[:len(f.ends)-1]
+	c.deliver(n, n.engine.Advance(over), over)
+	f.ends = append(f.ends[:0], f.ends[len(f.ends)-1])
+}
+
+// sample writes a line of every engine's log.
+func (c *Cluster) sample() {
+	for _, n := range c.nodes {
+		c.catchUp(n)
+		st := n.engine.State()
+		secs := c.cfg.Log.Seconds()
+		c.result.Samples = append(c.result.Samples, Sample{
+			At: c.now, Engine: n.index, Running: st.Running, Waiting: st.Waiting, KVUsage: st.Usage(), HitRate: st.HitRecent,
+			PromptTokenS: float64(st.Stats.PromptTokens-n.sampled.PromptTokens) / secs,
+			TokenS:       float64(st.Stats.Tokens-n.sampled.Tokens) / secs,
+		})
+		n.sampled = st.Stats
+	}
+	if c.queue.Len() > 0 {
+		c.at(c.now+c.cfg.Log, samples, 0)
+	} else {
+		c.sampled = false
+	}
+}
