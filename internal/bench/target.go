@@ -4,11 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	"spate/internal/call"
@@ -120,16 +118,16 @@ func (s *session) discover(ctx context.Context) error {
 	patience := s.Config.Target.ReadyTimeout
 	for {
 		var err error
-		t.info, err = s.identify(ctx)
+		var status int
+		t.info, status, err = s.identify(ctx)
 		if err == nil {
 			break
 		}
-		var status *client.StatusError
-		answered := errors.As(err, &status) || strings.Contains(err.Error(), "HTTP ")
+		answered := status != 0
 		if answered && t.model != "" {
 			break // a server without a list of models can still be measured
 		}
-		if patience <= 0 || answered {
+		if starting := !answered || status >= http.StatusInternalServerError; patience <= 0 || !starting {
 			return s.unreachable(err, answered)
 		}
 		wait := min(patience, time.Second)
@@ -149,10 +147,19 @@ func (s *session) discover(ctx context.Context) error {
 	return nil
 }
 
-func (s *session) identify(ctx context.Context) (probe.Server, error) {
+// identify asks the server who it is; status is that of its first answer, 0 when there was none.
+func (s *session) identify(ctx context.Context) (info probe.Server, status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	return probe.Identify(ctx, s.control.Do, s.target.client.BaseURLs[0], s.target.client.Header)
+	do := func(r *http.Request) (*http.Response, error) {
+		resp, err := s.control.Do(r)
+		if err == nil && status == 0 {
+			status = resp.StatusCode
+		}
+		return resp, err
+	}
+	info, err = probe.Identify(ctx, do, s.target.client.BaseURLs[0], s.target.client.Header)
+	return info, status, err
 }
 
 // choose settles the model's names, as vLLM does: the first listed id is what requests call the
