@@ -1,0 +1,186 @@
+package harvest
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// quotients are the identities within a result: rate = amount / duration.
+var quotients = []struct {
+	rate    string
+	amounts []string
+}{
+	{"request_throughput", []string{"completed"}},
+	{"input_throughput", []string{"total_input_tokens"}},
+	{"output_throughput", []string{"total_output_tokens"}},
+	{"total_token_throughput", []string{"total_input_tokens", "total_output_tokens"}},
+}
+
+// loose are formats whose rates are means over time or over requests, not total over duration.
+var loose = []string{
+	FormatGuideLLM, FormatLLMPerf, FormatGenAIPerfJSON, FormatGenAIPerfCSV, FormatAIPerfJSON, FormatAIPerfCSV, FormatEvalScope, FormatHFBench,
+}
+
+// check looks for contradictions within a result and lists them.
+func check(r *Result) {
+	report := func(kind Kind, format string, args ...any) {
+		r.Problems = append(r.Problems, Problem{r.Source.File, r.Source.Line, kind, fmt.Sprintf(format, args...)})
+	}
+	if !slices.Contains(loose, r.Format) {
+		checkRates(r, report)
+	}
+	checkOrder(r, report)
+	checkCounts(r, report)
+	checkFlat(r, report)
+}
+
+type reporter func(kind Kind, format string, args ...any)
+
+func checkRates(r *Result, report reporter) {
+	duration, ok := span(r.Metrics, "duration")
+	if !ok || duration.high <= 0 {
+		return
+	}
+	for _, q := range quotients {
+		rate, ok := span(r.Metrics, q.rate)
+		if !ok {
+			continue
+		}
+		var sum interval
+		for _, a := range q.amounts {
+			var v interval
+			if v, ok = span(r.Metrics, a); !ok {
+				break
+			}
+			sum = interval{sum.low + v.low, sum.high + v.high}
+		}
+		if !ok {
+			continue
+		}
+		want := interval{sum.low / duration.high, math.Inf(1)}
+		if duration.low > 0 {
+			want.high = sum.high / duration.low
+		}
+		if rate.high < want.low*(1-1e-9) || rate.low > want.high*(1+1e-9) {
+			f, _ := r.Metrics.Get(q.rate)
+			report(Violated, "%s is %s, but %s / duration is %s", q.rate, f.Text, strings.Join(q.amounts, " + "), want)
+		}
+	}
+}
+
+// interval is what a printed number may have been before it was rounded.
+type interval struct{ low, high float64 }
+
+func (i interval) String() string {
+	if math.IsInf(i.high, 1) {
+		return fmt.Sprintf("at least %.6g", i.low)
+	}
+	return fmt.Sprintf("%.6g", (i.low+i.high)/2)
+}
+
+// span is the interval of a figure by its last printed digit. Integers are counts and exact.
+func span(fs Figures, name string) (interval, bool) {
+	f, ok := fs.Get(name)
+	if !ok {
+		return interval{}, false
+	}
+	v, ok := f.Float()
+	if !ok || math.IsInf(v, 0) {
+		return interval{}, false
+	}
+	_, decimals, _ := strings.Cut(f.Text, ".")
+	exponent := strings.ContainsAny(f.Text, "eE")
+	if decimals == "" && !exponent {
+		return interval{v, v}, true
+	}
+	half := 0.0
+	if !exponent {
+		half = 0.5000001 * math.Pow(10, -float64(len(decimals)))
+	}
+	half = max(half, math.Abs(v)*1e-7) // full precision went through divisions of its own
+	return interval{v - half, v + half}, true
+}
+
+// ranks are statistics of one sample in the order their values must have.
+var ranks = []string{
+	"min", "p1", "p5", "p10", "p25", "median", "p60", "p70", "p75", "p80", "p90", "p95", "p99", "p99.9", "max",
+}
+
+func checkOrder(r *Result, report reporter) {
+	for _, latency := range []string{"ttft", "tpot", "itl", "e2el"} {
+		var before Figure
+		var low float64
+		for _, rank := range ranks {
+			f, ok := r.Metrics.Get(rank + "_" + latency + "_ms")
+			if !ok {
+				continue
+			}
+			v, ok := f.Float()
+			if !ok {
+				continue
+			}
+			if before.Name != "" && v < low-math.Abs(low)*1e-9 {
+				report(Violated, "%s (%s) is below %s (%s)", f.Name, f.Text, before.Name, before.Text)
+			}
+			before, low = f, v
+		}
+	}
+}
+
+// checkCounts compares the figures with what the text around says was meant.
+func checkCounts(r *Result, report reporter) {
+	completed, ok := r.Metrics.Float("completed")
+	if !ok {
+		return
+	}
+	failed, saysFailed := r.Metrics.Float("failed")
+	asked, known := factNumber(r.Context, "num_prompts")
+	if known && completed+failed < asked && r.Format != FormatSpate {
+		text := "; the text does not say what became of the rest"
+		if saysFailed {
+			text = " and " + formatFloat(failed) + " failed; the text does not say what became of the rest"
+		}
+		report(Note, "%s of %s requests completed%s", formatFloat(completed), formatFloat(asked), text)
+	}
+	if known && completed > asked {
+		fact, _ := r.Context.Get("num_prompts")
+		report(Violated, "%s requests completed of %s that %s (line %d) says were asked for", formatFloat(completed), formatFloat(asked), fact.From, fact.Line)
+	}
+	if known && completed != asked {
+		return
+	}
+	for _, pair := range [][2]string{{"announced_input_tokens", "total_input_tokens"}, {"announced_output_tokens", "total_output_tokens"}} {
+		if pair[0] == "announced_output_tokens" && r.Format != FormatLMDeployBlock {
+			continue // only LMDeploy's client takes what it asked for as what it got
+		}
+		said, ok1 := factNumber(r.Context, pair[0])
+		got, ok2 := r.Metrics.Float(pair[1])
+		if ok1 && ok2 && said != got {
+			report(Violated, "%s is %s, but %s were announced before the run", pair[1], formatFloat(got), formatFloat(said))
+		}
+	}
+}
+
+func factNumber(c Context, name string) (float64, bool) {
+	text := c.Text(name)
+	if !printed.MatchString(text) {
+		return 0, false
+	}
+	return Figure{Text: text}.Float()
+}
+
+// checkFlat notes percentiles that are no percentiles: the closed-loop client takes those of one average.
+func checkFlat(r *Result, report reporter) {
+	if r.Format != FormatBackprop {
+		return
+	}
+	for _, key := range backpropTPOT {
+		mean, ok1 := r.Extra.Get(key + ".average")
+		p99, ok2 := r.Extra.Get(key + ".p99")
+		if ok1 && ok2 && mean.Text == p99.Text {
+			report(Note, "all percentiles of %s are its average: this client takes percentiles of that one number", key)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package harvest
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+)
+
+// EngineSample is one stats line of a vLLM engine, numbers as printed.
+type EngineSample struct {
+	Line          int         `json:"line"`
+	Time          string      `json:"time,omitempty"` // as printed, which is without a year
+	Engine        string      `json:"engine,omitempty"`
+	PromptTPS     json.Number `json:"prompt_throughput,omitempty"`     // tokens/s
+	GenerationTPS json.Number `json:"generation_throughput,omitempty"` // tokens/s
+	Running       json.Number `json:"running,omitempty"`
+	Waiting       json.Number `json:"waiting,omitempty"`
+	Swapped       json.Number `json:"swapped,omitempty"` // V0 only
+	Deferred      json.Number `json:"deferred,omitempty"`
+	Preemptions   json.Number `json:"preemptions,omitempty"`
+	KVUsage       json.Number `json:"kv_usage_percent,omitempty"`
+	CPUKVUsage    json.Number `json:"cpu_kv_usage_percent,omitempty"` // V0 only
+	PrefixHit     json.Number `json:"prefix_hit_percent,omitempty"`
+	CPUPrefixHit  json.Number `json:"cpu_prefix_hit_percent,omitempty"` // V0 only
+	ExternalHit   json.Number `json:"external_prefix_hit_percent,omitempty"`
+	MMHit         json.Number `json:"mm_cache_hit_percent,omitempty"`
+	Cut           bool        `json:"truncated,omitempty"` // the line has lost its beginning or its end
+}
+
+var (
+	engineTime   = regexp.MustCompile(`(\d{2,4}-\d{2}(?:-\d{2})?[ T]\d{2}:\d{2}:\d{2}(?:[.,]\d+)?)`)
+	engineName   = regexp.MustCompile(`Engine (\d+):|(\d+ Engines Aggregated):`)
+	v0PrefixLine = regexp.MustCompile(`Prefix cache hit rate: GPU: (` + num + `)%, CPU: (` + num + `)%`)
+)
+
+const num = `\d+(?:\.\d+)?`
+
+// engineParts are the parts of a stats line, each found by itself so that a cut line keeps the rest.
+var engineParts = []struct {
+	find *regexp.Regexp
+	set  func(*EngineSample, json.Number)
+}{
+	{part(`Avg prompt throughput: (N) tokens/s`), func(s *EngineSample, n json.Number) { s.PromptTPS = n }},
+	{part(`Avg generation throughput: (N) tokens/s`), func(s *EngineSample, n json.Number) { s.GenerationTPS = n }},
+	{part(`Running: (N) reqs`), func(s *EngineSample, n json.Number) { s.Running = n }},
+	{part(`(?:Waiting|Pending): (N) reqs`), func(s *EngineSample, n json.Number) { s.Waiting = n }},
+	{part(`Swapped: (N) reqs`), func(s *EngineSample, n json.Number) { s.Swapped = n }},
+	{part(`Deferred: (N) reqs`), func(s *EngineSample, n json.Number) { s.Deferred = n }},
+	{part(`Preemptions: (N)`), func(s *EngineSample, n json.Number) { s.Preemptions = n }},
+	{part(`GPU KV cache usage: (N)%`), func(s *EngineSample, n json.Number) { s.KVUsage = n }},
+	{part(`CPU KV cache usage: (N)%`), func(s *EngineSample, n json.Number) { s.CPUKVUsage = n }},
+	{part(`(?:^|[,.] )Prefix cache hit rate: (N)%`), func(s *EngineSample, n json.Number) { s.PrefixHit = n }},
+	{part(`External prefix cache hit rate: (N)%`), func(s *EngineSample, n json.Number) { s.ExternalHit = n }},
+	{part(`MM cache hit rate: (N)%`), func(s *EngineSample, n json.Number) { s.MMHit = n }},
+}
+
+func part(pattern string) *regexp.Regexp {
+	return regexp.MustCompile(strings.ReplaceAll(pattern, "(N)", "("+num+")"))
+}
+
+// engineLine recognises a stats line of the V0 or V1 engine, whole or cut.
+func engineLine(text string, line int) (EngineSample, bool) {
+	throughput := strings.Contains(text, "generation throughput: ")
+	queue := strings.Contains(text, "Running: ") && strings.Contains(text, " reqs")
+	if !throughput && !queue {
+		return EngineSample{}, false
+	}
+	s := EngineSample{Line: line}
+	found := 0
+	for _, p := range engineParts {
+		if m := p.find.FindStringSubmatch(text); m != nil {
+			p.set(&s, json.Number(m[1]))
+			found++
+		}
+	}
+	if found < 2 || s.Running == "" && s.GenerationTPS == "" {
+		return EngineSample{}, false
+	}
+	if m := engineTime.FindStringSubmatch(text); m != nil {
+		s.Time = m[1]
+	}
+	if m := engineName.FindStringSubmatch(text); m != nil {
+		s.Engine = m[1] + m[2]
+	}
+	s.Cut = s.PromptTPS == "" || s.Running == "" || s.KVUsage == ""
+	return s, true
+}
+
+// engineHit recognises the line that follows a V0 stats line and completes it.
+func engineHit(text string, into *EngineSample) bool {
+	m := v0PrefixLine.FindStringSubmatch(text)
+	if m == nil || into == nil {
+		return false
+	}
+	into.PrefixHit, into.CPUPrefixHit = json.Number(m[1]), json.Number(m[2])
+	return true
+}

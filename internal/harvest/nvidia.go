@@ -1,0 +1,114 @@
+package harvest
+
+import "strings"
+
+// GenAI-Perf and AIPerf: metrics as objects {unit, avg, p50 ...}.
+
+func isNVIDIA(n *node) bool {
+	for _, key := range []string{"request_throughput", "request_latency"} {
+		if n.get(key, "avg") == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// nvidiaMetric maps one of their metrics to vLLM's.
+type nvidiaMetric struct {
+	latency string // of a distribution of times
+	single  string // of a single figure, under avg
+	note    string
+}
+
+// nvidiaMetrics are the metrics with a counterpart. Their inter-token latency is one mean per request,
+// (latency - ttft)/(tokens - 1): what vLLM calls time per output token.
+var nvidiaMetrics = map[string]nvidiaMetric{
+	"request_latency":         {latency: "e2el"},
+	"time_to_first_token":     {latency: "ttft"},
+	"inter_token_latency":     {latency: "tpot", note: "one mean per request, which is vLLM's TPOT"},
+	"inter_chunk_latency":     {latency: "itl"},
+	"request_throughput":      {single: "request_throughput"},
+	"output_token_throughput": {single: "output_throughput"},
+	"total_token_throughput":  {single: "total_token_throughput"},
+	"request_count":           {single: "completed"},
+	"error_request_count":     {single: "failed"},
+	"benchmark_duration":      {single: "duration"},
+	"total_isl":               {single: "total_input_tokens"},
+	"total_osl":               {single: "total_output_tokens"},
+	"goodput":                 {single: "request_goodput"},
+	"request_goodput":         {single: "request_goodput"},
+}
+
+func readNVIDIA(n *node) []Result {
+	r := Result{Format: FormatGenAIPerfJSON}
+	if n.has("was_cancelled") || n.has("error_summary") || n.has("aiperf_version") || n.has("benchmark_duration") {
+		r.Format = FormatAIPerfJSON
+	}
+	for i, key := range n.keys {
+		dist := n.kids[i]
+		if dist.get("avg") == nil {
+			continue
+		}
+		unit := dist.get("unit").str()
+		for j, stat := range dist.keys {
+			if f, ok := number(stat, dist.kids[j], ""); ok {
+				nvidiaFigure(&r, key, stat, unit, f)
+			}
+		}
+	}
+	r.Context.fact("settings", n, "input_config")
+	for _, path := range [][]string{
+		{"input_config", "endpoint", "model_names"}, {"input_config", "model_names"}, {"input_config", "model"},
+	} {
+		r.Context.fact("model", n, path...)
+	}
+	r.Context.fact("max_concurrency", n, "input_config", "loadgen", "concurrency")
+	r.Context.fact("max_concurrency", n, "input_config", "perf_analyzer", "stimulus", "concurrency")
+	r.Context.fact("start_time", n, "start_time")
+	r.Context.fact("end_time", n, "end_time")
+	r.Context.fact("was_cancelled", n, "was_cancelled")
+	return []Result{r}
+}
+
+// nvidiaFigure files one statistic of one metric, from JSON or CSV.
+func nvidiaFigure(r *Result, metric, stat, unit string, f Figure) {
+	to, known := nvidiaMetrics[metric]
+	f.From = metric + "." + stat
+	if to.note != "" {
+		f.From += " (" + to.note + ")"
+	}
+	name, isStat := statName(stat)
+	switch {
+	case known && to.single != "" && stat == "avg":
+		f.Name = to.single
+		r.Metrics.set(f)
+	case known && to.latency != "" && isStat:
+		f.Name = name + "_" + to.latency + "_ms"
+		factor, how, ok := toMilliseconds(unit)
+		if !ok {
+			f.Name = metric + "." + stat + " (" + unit + ")"
+			r.Extra.set(f)
+			return
+		}
+		r.Metrics.set(scaled(f, factor, how))
+	case isStat && (!known || to.single == ""):
+		f.Name = metric + "." + stat
+		f.From = ""
+		r.Extra.set(f)
+	}
+}
+
+// toMilliseconds is the factor of a unit of time.
+func toMilliseconds(unit string) (factor float64, how string, ok bool) {
+	switch strings.ToLower(unit) {
+	case "ms", "milliseconds":
+		return 1, "", true
+	case "s", "sec", "seconds":
+		return 1000, "seconds × 1000", true
+	case "us", "µs", "microseconds":
+		return 0.001, "microseconds / 1000", true
+	case "ns", "nanoseconds":
+		return 1e-6, "nanoseconds / 1000000", true
+	}
+	return 1, "", false
+}

@@ -1,0 +1,86 @@
+package harvest
+
+import (
+	"path/filepath"
+	"strconv"
+
+	"spate/internal/metrics"
+	"spate/internal/result"
+)
+
+// FromRun is one of spate's own runs as a Result.
+func FromRun(run *result.Run) Result {
+	r := Result{Source: Source{File: filepath.ToSlash(run.Dir), Line: 1}, Format: FormatSpate, EngineLog: []EngineSample{}}
+	s := &run.Summary
+	m := &r.Metrics
+	count := func(name string, n int) { m.set(Figure{Name: name, Text: strconv.Itoa(n)}) }
+	float := func(name string, v float64) { m.set(Figure{Name: name, Text: formatFloat(v)}) }
+	float("duration", s.DurationS)
+	count("completed", s.Completed)
+	count("failed", s.Failed)
+	count("total_input_tokens", s.TotalInput)
+	count("total_output_tokens", s.TotalOutput)
+	float("request_throughput", s.RequestThroughput)
+	if s.RequestGoodput != nil {
+		float("request_goodput", *s.RequestGoodput)
+	}
+	float("output_throughput", s.OutputThroughput)
+	float("total_token_throughput", s.TotalTokenThroughput)
+	float("max_output_tokens_per_s", s.MaxOutputPerS)
+	count("max_concurrent_requests", s.MaxConcurrent)
+	for _, l := range []struct {
+		name string
+		dist *metrics.Dist
+	}{{"ttft", &s.TTFT}, {"tpot", &s.TPOT}, {"itl", &s.ITL}, {"e2el", &s.E2EL}} {
+		if l.dist.N == 0 {
+			continue
+		}
+		float("mean_"+l.name+"_ms", l.dist.Mean)
+		float("median_"+l.name+"_ms", l.dist.Median)
+		float("std_"+l.name+"_ms", l.dist.Std)
+		for _, p := range []float64{90, 95, 99} {
+			float("p"+strconv.FormatFloat(p, 'f', -1, 64)+"_"+l.name+"_ms", l.dist.P(p))
+		}
+	}
+	describeRun(&r, run)
+	check(&r)
+	return r
+}
+
+func describeRun(r *Result, run *result.Run) {
+	add := func(name string, v any) { r.Context.propose(Fact{Name: name, Value: v, From: "run folder"}) }
+	add("run", run.ID)
+	add("state", string(run.State))
+	if run.Server.Model != "" {
+		add("model", run.Server.Model)
+	}
+	if run.Server.Backend != "" {
+		add("backend", run.Server.Backend)
+	}
+	if run.Plan.Requests > 0 {
+		add("num_prompts", run.Plan.Requests)
+	}
+	if run.Plan.RequestRate != nil {
+		add("request_rate", *run.Plan.RequestRate)
+	} else {
+		add("request_rate", "inf")
+	}
+	if run.Plan.MaxConcurrency != nil {
+		add("max_concurrency", *run.Plan.MaxConcurrency)
+	}
+	if len(run.Command) > 0 {
+		add("command", run.Command)
+	}
+	if len(run.Labels) > 0 {
+		add("labels", run.Labels)
+	}
+	if run.Verdict.Grade != "" {
+		add("verdict", string(run.Verdict.Grade))
+	}
+	for _, note := range run.Notes {
+		r.Problems = append(r.Problems, Problem{File: r.Source.File, Line: 1, Kind: Note, Text: note})
+	}
+	if run.Damage != nil {
+		r.Problems = append(r.Problems, Problem{File: r.Source.File, Line: 1, Kind: Damaged, Text: result.RecordsFile + ": " + run.Damage.String()})
+	}
+}
