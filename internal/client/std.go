@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -41,25 +42,46 @@ func newStd(cfg *Config) (*http.Client, error) {
 	}}, nil
 }
 
+// stdTimes is what net/http tells of a request. It tells it from goroutines of its own, some of them
+// after the request has ended: a dial goes on when another connection came free first.
+type stdTimes struct {
+	dialStart, dialEnd, tlsStart, tlsEnd, firstByte atomic.Int64 // 0: not yet
+	reused                                          atomic.Bool
+}
+
+func (s *stdTimes) trace(clock call.Clock) *httptrace.ClientTrace {
+	now := func() int64 { return int64(clock.Now()) }
+	return &httptrace.ClientTrace{
+		ConnectStart:         func(string, string) { s.dialStart.Store(now()) },
+		ConnectDone:          func(string, string, error) { s.dialEnd.Store(now()) },
+		TLSHandshakeStart:    func() { s.tlsStart.Store(now()) },
+		TLSHandshakeDone:     func(tls.ConnectionState, error) { s.tlsEnd.Store(now()) },
+		GotConn:              func(g httptrace.GotConnInfo) { s.reused.Store(g.Reused) },
+		GotFirstResponseByte: func() { s.firstByte.Store(now()) },
+	}
+}
+
+// fill puts the times into a record.
+func (s *stdTimes) fill(r *call.Record) {
+	between := func(from, to *atomic.Int64) time.Duration {
+		if a, b := from.Load(), to.Load(); a > 0 && b > a {
+			return time.Duration(b - a)
+		}
+		return 0
+	}
+	if r.Reused = s.reused.Load(); !r.Reused && s.dialStart.Load() > 0 {
+		r.InBand, r.Dial, r.Handshake = true, between(&s.dialStart, &s.dialEnd), between(&s.tlsStart, &s.tlsEnd)
+	}
+	if at := s.firstByte.Load(); at > 0 {
+		r.FirstByte = time.Duration(at)
+	}
+}
+
 // doStd makes one attempt through net/http.
 func (c *Client) doStd(ctx context.Context, t *target, x *exchange, r *call.Request) {
 	clock := c.cfg.Clock
-	var dialStart, tlsStart atomic.Int64
-	trace := &httptrace.ClientTrace{
-		ConnectStart: func(string, string) { dialStart.Store(int64(clock.Now())) },
-		ConnectDone: func(string, string, error) {
-			x.rec.Dial = clock.Now() - time.Duration(dialStart.Load())
-			x.rec.InBand = true
-		},
-		TLSHandshakeStart: func() { tlsStart.Store(int64(clock.Now())) },
-		GotConn: func(g httptrace.GotConnInfo) {
-			x.rec.Reused = g.Reused
-			if s := tlsStart.Load(); s > 0 {
-				x.rec.Handshake = clock.Now() - time.Duration(s)
-			}
-		},
-		GotFirstResponseByte: func() { x.rec.FirstByte = clock.Now() },
-	}
+	times := &stdTimes{}
+	trace := times.trace(clock)
 	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), http.MethodPost, t.url.String(), bytes.NewReader(r.Body))
 	if err != nil {
 		x.fail(call.FaultLocal, err.Error())
@@ -74,6 +96,7 @@ func (c *Client) doStd(ctx context.Context, t *target, x *exchange, r *call.Requ
 	req.Header.Set("x-request-id", r.Name)
 	x.rec.Sent = clock.Now()
 	resp, err := c.std.Do(req)
+	times.fill(&x.rec)
 	if err != nil {
 		c.lostStd(ctx, x, err)
 		return
