@@ -54,6 +54,34 @@ type Result struct {
 	Problems  []Problem      `json:"problems,omitempty"`
 }
 
+// MarshalJSON adds, under provenance, how each figure was come by that did not stand there under its name.
+func (r Result) MarshalJSON() ([]byte, error) {
+	type plain Result // without this method
+	var origins origins
+	for _, list := range []Figures{r.Metrics, r.Extra} {
+		for _, f := range list {
+			if f.From != "" {
+				origins = append(origins, f)
+			}
+		}
+	}
+	data, err := encode(struct {
+		plain
+		Provenance origins `json:"provenance,omitempty"`
+	}{plain(r), origins})
+	if err != nil {
+		return nil, fmt.Errorf("encode result of %s:%d: %w", r.Source.File, r.Source.Line, err)
+	}
+	return data, nil
+}
+
+// origins are figures of which only the provenance is printed.
+type origins []Figure
+
+func (o origins) MarshalJSON() ([]byte, error) {
+	return object(len(o), func(i int) (string, any) { return o[i].Name, o[i].From })
+}
+
 // Source is where a result was found. Lines count from 1.
 type Source struct {
 	File    string `json:"file"`
@@ -179,11 +207,11 @@ func object(n int, member func(i int) (string, any)) ([]byte, error) {
 			buf.WriteByte(',')
 		}
 		name, value := member(i)
-		key, err := json.Marshal(name)
+		key, err := encode(name)
 		if err != nil {
 			return nil, fmt.Errorf("encode name %q: %w", name, err)
 		}
-		data, err := json.Marshal(value)
+		data, err := encode(value)
 		if err != nil {
 			return nil, fmt.Errorf("encode %s: %w", name, err)
 		}
@@ -193,6 +221,17 @@ func object(n int, member func(i int) (string, any)) ([]byte, error) {
 	}
 	buf.WriteByte('}')
 	return buf.Bytes(), nil
+}
+
+// encode is JSON with <, > and & as they are: nothing here goes into HTML.
+func encode(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("encode JSON: %w", err)
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
 // Kind sorts problems.
@@ -217,6 +256,7 @@ type Problem struct {
 // Bad reports whether a result cannot be taken at face value because of it.
 func (p Problem) Bad() bool { return p.Kind != Note }
 
+// String is the problem as compilers print theirs.
 func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d: %s: %s", p.File, p.Line, p.Kind, p.Text)
 }
