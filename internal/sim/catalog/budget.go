@@ -21,6 +21,7 @@ type Deployment struct {
 	Eager          bool
 	LoraBytes      float64 // per GPU
 	BlocksOverride int     // num_gpu_blocks_override; 0 for none
+	KVOverride     float64 // kv_cache_memory_bytes; 0 for none
 }
 
 // Budget is where the memory of one GPU goes, in bytes, and what the KV share holds.
@@ -72,6 +73,9 @@ func (d *Deployment) Budget() Budget {
 		b.KV = b.Total*d.Util - b.Weights
 	default:
 		b.KV = b.Total*d.Util - b.Weights - b.Activation - b.Other - b.Graphs
+	}
+	if d.KVOverride > 0 {
+		b.KV = d.KVOverride
 	}
 	b.Groups = d.groups()
 	b.BlockBytes = d.Block * d.Model.KVBytesPerGPU(d.KVWidth, d.TP) * b.Groups[0].Layers

@@ -20,8 +20,9 @@ type Engine struct {
 	Since   string `json:"since"` // the data's entry it follows
 
 	Family  Family   `json:"family"`
-	Seqs    PerClass `json:"seqs"`   // max_num_seqs
-	Tokens  PerClass `json:"tokens"` // max_num_batched_tokens
+	Seqs    PerClass `json:"seqs"`               // max_num_seqs
+	Tokens  PerClass `json:"tokens"`             // max_num_batched_tokens
+	Within  bool     `json:"seqs_within_tokens"` // the default of max_num_seqs gives way to a smaller max_num_batched_tokens
 	Cover   bool     `json:"tokens_cover_context"`
 	Chunk   int      `json:"chunked_tokens"` // max_num_batched_tokens when chunked prefill was asked for
 	Chunked bool     `json:"chunked"`

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -41,14 +42,16 @@ func (s *Server) route(method string, u *url.URL, h http.Header, body []byte) (*
 	switch {
 	case !ok:
 		a = jsonAnswer(http.StatusNotFound, map[string]string{"detail": "Not Found"})
-	case e.method != method:
+	case e.method != method && e.also != method:
 		a = jsonAnswer(http.StatusMethodNotAllowed, map[string]string{"detail": "Method Not Allowed"})
 	case strings.HasPrefix(u.Path, "/v1") && !s.allowed(h):
 		a = jsonAnswer(http.StatusUnauthorized, map[string]string{"error": "Unauthorized"})
 	case e.answer != nil:
 		a = e.answer(body)
+	case s.pacer.dead.Load() != nil:
+		a = failure(s.pacer.dead.Load().api())
 	default:
-		call, err := s.decode(body, e.chat)
+		call, err := s.decode(body, e)
 		if err == nil {
 			return call, nil
 		}
@@ -71,7 +74,9 @@ func (s *Server) allowed(h http.Header) bool {
 // endpoint is one path; answer is nil for completions.
 type endpoint struct {
 	method string
+	also   string // a second method
 	chat   bool
+	native bool
 	answer func(body []byte) answer
 }
 
@@ -85,8 +90,8 @@ func (s *Server) routes() map[string]endpoint {
 		"/v1/completions":      {method: http.MethodPost},
 		"/v1/chat/completions": {method: http.MethodPost, chat: true},
 		"/v1/models":           get(s.models),
-		"/health":              get(func() answer { return answer{status: http.StatusOK} }),
-		"/ping":                get(func() answer { return answer{status: http.StatusOK} }),
+		"/health":              get(s.health),
+		"/ping":                get(s.health),
 		"/version":             get(func() answer { return jsonAnswer(200, map[string]string{"version": s.cfg.Version}) }),
 		"/load":                get(func() answer { return jsonAnswer(200, map[string]int64{"server_load": s.active.Load()}) }),
 		"/metrics":             get(s.prometheus),
@@ -97,19 +102,33 @@ func (s *Server) routes() map[string]endpoint {
 		"/stop_profile":        post(nothing),
 		"/sim/stats":           get(func() answer { return jsonAnswer(200, s.Stats()) }),
 		"/sim/truth":           get(s.truthLines),
+		"/sim/faults":          {method: http.MethodPost, also: http.MethodDelete, answer: s.faults},
+		"/sim/engine":          post(s.harm),
+		"/server_info":         get(s.serverInfo),
+		"/generate":            {method: http.MethodPost, native: true},
+		"/health_generate":     get(s.health),
+		"/get_server_info":     get(s.serverInfo),
+		"/get_model_info":      get(s.modelInfo),
+		"/flush_cache":         {method: http.MethodPost, also: http.MethodGet, answer: s.flushCache},
 	}
 }
 
 // decode reads a completion call and checks it against the model.
-func (s *Server) decode(body []byte, chat bool) (*genCall, error) {
-	c, err := decodeCall(body, chat, s.needIDs)
+func (s *Server) decode(body []byte, e endpoint) (*genCall, error) {
+	var c *genCall
+	var err error
+	if e.native {
+		c, err = decodeNative(body, s.needIDs)
+	} else {
+		c, err = decodeCall(body, e.chat, s.needIDs)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if c.model == "" {
 		c.model = s.cfg.Models[0]
 	}
-	if err := s.known(c.model); err != nil {
+	if c.adapter, err = s.known(c.model); err != nil {
 		return nil, err
 	}
 	room := s.cfg.MaxModelLen - c.promptTokens
@@ -124,13 +143,17 @@ func (s *Server) decode(body []byte, chat bool) (*genCall, error) {
 	return c, nil
 }
 
-func (s *Server) known(model string) error {
+// known returns which adapter a model name stands for: 0 for the model itself.
+func (s *Server) known(model string) (int, error) {
 	for _, m := range s.cfg.Models {
 		if m == model {
-			return nil
+			return 0, nil
 		}
 	}
-	return &apiError{
+	if i := slices.Index(s.cfg.Adapters, model); i >= 0 {
+		return i + 1, nil
+	}
+	return 0, &apiError{
 		status: http.StatusNotFound, kind: "NotFoundError", param: "model",
 		message: fmt.Sprintf("The model `%s` does not exist.", model),
 	}
@@ -149,6 +172,9 @@ func (s *Server) models() answer {
 	list := make([]entry, 0, len(s.cfg.Models))
 	for _, m := range s.cfg.Models {
 		list = append(list, entry{m, "model", s.created(), "spate", s.cfg.Root, nil, s.cfg.MaxModelLen})
+	}
+	for _, m := range s.cfg.Adapters {
+		list = append(list, entry{m, "model", s.created(), "spate", m, s.cfg.Models[0], s.cfg.MaxModelLen})
 	}
 	return jsonAnswer(200, map[string]any{"object": "list", "data": list})
 }

@@ -36,6 +36,9 @@ type genCall struct {
 	maxTokens    int // 0: not given
 	minTokens    int
 	ignoreEOS    bool
+	logprobs     int  // alternatives to tell for each token; -1 for no logprobs at all
+	native       bool // SGLang's own endpoint rather than OpenAI's
+	adapter      int  // LoRA adapter, from 1
 }
 
 // promptText returns the prompt as text, however it came.
@@ -62,8 +65,10 @@ type genBody struct {
 		IncludeUsage    bool `json:"include_usage"`
 		ContinuousUsage bool `json:"continuous_usage_stats"`
 	} `json:"stream_options"`
-	ReturnTokenIDs bool `json:"return_token_ids"`
-	Stamp          bool `json:"spate_ns"`
+	ReturnTokenIDs bool            `json:"return_token_ids"`
+	Stamp          bool            `json:"spate_ns"`
+	Logprobs       json.RawMessage `json:"logprobs"` // a number for completions, a switch for chat
+	TopLogprobs    int             `json:"top_logprobs"`
 }
 
 type chatMessage struct {
@@ -94,9 +99,17 @@ func decodeCall(body []byte, chat, needIDs bool) (*genCall, error) {
 	if err := c.limits(&b); err != nil {
 		return nil, err
 	}
+	if err := c.askLogprobs(&b); err != nil {
+		return nil, err
+	}
 	if err := c.prompt(&b); err != nil {
 		return nil, err
 	}
+	return c, c.tokenize(needIDs)
+}
+
+// tokenize counts the prompt's tokens, and keeps their ids when somebody needs them.
+func (c *genCall) tokenize(needIDs bool) error {
 	if c.ids != nil {
 		c.promptTokens = len(c.ids)
 	} else if needIDs || c.returnIDs {
@@ -106,9 +119,9 @@ func decodeCall(body []byte, chat, needIDs bool) (*genCall, error) {
 		c.promptTokens = countTokens(c.text)
 	}
 	if c.promptTokens == 0 {
-		return nil, badRequest("prompt", "the prompt is empty")
+		return badRequest("prompt", "the prompt is empty")
 	}
-	return c, nil
+	return nil
 }
 
 func (c *genCall) limits(b *genBody) error {

@@ -21,6 +21,8 @@ type encoder struct {
 	tokens       int // written so far
 	reasoned     int
 	toolOpened   bool
+	length       int    // bytes of text so far, for the offsets of logprobs
+	text         []byte // all of the answer so far, for dialects that repeat it
 }
 
 func newEncoder(s *stream, cfg *Config, created int64) encoder {
@@ -30,6 +32,10 @@ func newEncoder(s *stream, cfg *Config, created int64) encoder {
 		call: call, req: req, cached: &s.cached, reasoning: cfg.ReasoningField, details: cfg.PromptTokensDetails,
 		stampKey: cfg.Stamp || call.stamp,
 		word:     int(h % uint64(len(outWords))), stride: int(h>>32%uint64(len(outWords)/2))*2 + 1,
+	}
+	req.word, req.stride = e.word, e.stride
+	if call.native {
+		return e
 	}
 	object, prefix := "text_completion", "cmpl-"
 	if call.chat {
@@ -69,18 +75,25 @@ func (e *encoder) role(b []byte, at int64) []byte {
 // output appends the event of one engine output; bad makes its text invalid UTF-8, mute leaves its
 // finish reason out.
 func (e *encoder) output(b []byte, o Output, at int64, bad, mute bool) []byte {
+	if e.call.native {
+		return e.nativeOutput(b, o, at, bad, mute)
+	}
 	b = append(b, e.head...)
 	first := e.tokens == 0
-	word := e.word
+	word, start := e.word, e.length
 	if e.call.chat {
 		b = append(b, `{"index":0,"delta":{`...)
 		b = e.delta(b, o, bad)
-		b = append(b, `},"logprobs":null,"finish_reason":`...)
+		b = append(b, `},"logprobs":`...)
+		b = e.logprobs(b, word, o.Tokens, start)
+		b = append(b, `,"finish_reason":`...)
 		b = appendFinish(b, o.Finish, mute)
 	} else {
 		b = append(b, `{"index":0,"text":"`...)
 		b = e.words(b, o.Tokens, bad)
-		b = append(b, `","logprobs":null,"finish_reason":`...)
+		b = append(b, `","logprobs":`...)
+		b = e.logprobs(b, word, o.Tokens, start)
+		b = append(b, `,"finish_reason":`...)
 		b = appendFinish(b, o.Finish, mute)
 		b = append(b, `,"stop_reason":null`...)
 	}
@@ -129,6 +142,7 @@ func (e *encoder) delta(b []byte, o Output, bad bool) []byte {
 func (e *encoder) words(b []byte, n int32, bad bool) []byte {
 	for range n {
 		b = append(b, outWords[e.word]...)
+		e.length += len(outWords[e.word])
 		e.word = (e.word + e.stride) % len(outWords)
 	}
 	if bad {

@@ -1,5 +1,7 @@
 package serve
 
+import "time"
+
 // Engine decides which tokens come when. It is a state machine with neither goroutine nor clock:
 // the pacer calls it from one thread, with times that never go back, and it answers by emitting
 // outputs into the streams it was given. All times are Mono nanoseconds.
@@ -32,10 +34,33 @@ type Stream interface {
 
 // Output is what one engine step produced for one request.
 type Output struct {
-	Due    int64  // when it should have been written
-	Tokens int32  // tokens it carries
-	Kind   Kind   // what they are
-	Finish Finish // set on the last output
+	Due    int64    // when it should have been written
+	Tokens int32    // tokens it carries
+	Kind   Kind     // what they are
+	Finish Finish   // set on the last output
+	Err    *Failure // why the request failed; with FinishError only, and then without tokens
+}
+
+// Failure is an error in the shape vLLM gives it.
+type Failure struct {
+	Status  int    // HTTP status; 500 when 0
+	Type    string // InternalServerError when empty
+	Message string
+}
+
+// Mortal is an engine that can die, or be made to. Its methods are called on the pacer's thread.
+type Mortal interface {
+	// Dead returns why the engine is dead, or nil. A dead engine gets no more requests.
+	Dead() *Failure
+	// Harm does something to the engine.
+	Harm(now int64, h Harm) error
+}
+
+// Harm is what can be done to a running engine.
+type Harm struct {
+	Kind string        `json:"action"`  // die, oom, stall, revive
+	For  time.Duration `json:"-"`       // stall: how long
+	Text string        `json:"message"` // what it says when it dies
 }
 
 // Kind says what the tokens of an output are.
@@ -57,6 +82,7 @@ const (
 	FinishLength
 	FinishStop
 	FinishTool
+	FinishError
 )
 
 // String returns the reason as the API spells it.
@@ -68,6 +94,8 @@ func (f Finish) String() string {
 		return "stop"
 	case FinishTool:
 		return "tool_calls"
+	case FinishError:
+		return "error"
 	default:
 		return ""
 	}
@@ -85,6 +113,19 @@ type Request struct {
 	IgnoreEOS    bool
 	Chat         bool    // reasoning and tool calls exist only here
 	Timing       *Timing // the script's wishes for this request; nil for none
+	Adapter      int     // the LoRA adapter asked for, from 1; 0 for none
+
+	word, stride int // the answer's words
+}
+
+// Answer appends the first n token ids of the answer, which are known before it is written.
+func (r *Request) Answer(dst []int32, n int) []int32 {
+	w := r.word
+	for range n {
+		dst = append(dst, outIDs[w])
+		w = (w + r.stride) % len(outWords)
+	}
+	return dst
 }
 
 // EngineState is a snapshot of an engine's gauges and counters.
@@ -92,4 +133,34 @@ type EngineState struct {
 	Running, Waiting           int
 	CacheQueries, CacheHits    int64 // prompt tokens looked up, and found
 	CacheBlocks, CacheCapacity int
+
+	// What engines with a model of the hardware know besides.
+	Deferred    int // of Waiting, those that wait for KV from elsewhere
+	Preemptions int64
+	Computed    int64 // prompt tokens computed, recomputed ones included
+	Steps       int64
+	Drafts      int64 // speculative decoding: rounds, drafted and accepted tokens
+	Drafted     int64
+	Accepted    int64
+	BlockSize   int
+	PrefixCache bool
+	StepTokens  *Buckets // tokens per step
+	Adapters    []string // LoRA adapters in use
+}
+
+// Buckets is a histogram: Counts[i] values were at most Bounds[i], the last ones above all.
+type Buckets struct {
+	Bounds []float64
+	Counts []int64
+	Sum    float64
+}
+
+// Add counts a value.
+func (b *Buckets) Add(v float64) {
+	i := 0
+	for i < len(b.Bounds) && v > b.Bounds[i] {
+		i++
+	}
+	b.Counts[i]++
+	b.Sum += v
 }

@@ -11,7 +11,16 @@ type counters struct {
 	prompt, generated, cached                    atomic.Int64
 	stop, length, abort, failed                  atomic.Int64
 	ttft, itl, e2e, queue, prefill, decode, tpot hist
-	promptLen, outLen                            hist
+	promptLen, outLen, maxTokens, inference      hist
+	params                                       hist
+}
+
+// MetricNames says which of vLLM's names /metrics uses, as they changed with its versions. The zero
+// value means today's.
+type MetricNames struct {
+	TPOT string // histogram of times between tokens; vllm:inter_token_latency_seconds when empty
+	V0   bool   // gauges of the first engine: gpu_cache_usage_perc, num_requests_swapped, ...
+	V10  bool   // both old and new names of cache gauges and counters
 }
 
 var (
@@ -49,12 +58,13 @@ func (c *counters) init() {
 	for _, h := range []*hist{&c.itl, &c.tpot} {
 		h.init(itlBounds, second)
 	}
-	for _, h := range []*hist{&c.e2e, &c.queue, &c.prefill, &c.decode} {
+	for _, h := range []*hist{&c.e2e, &c.queue, &c.prefill, &c.decode, &c.inference} {
 		h.init(e2eBounds, second)
 	}
-	for _, h := range []*hist{&c.promptLen, &c.outLen} {
+	for _, h := range []*hist{&c.promptLen, &c.outLen, &c.maxTokens} {
 		h.init(lenBounds, 1)
 	}
+	c.params.init([]float64{1, 2, 5, 10, 20}, 1)
 }
 
 // finished counts a settled stream.
@@ -79,6 +89,9 @@ func (c *counters) finished(s *stream) {
 	c.queue.observe(t.Scheduled - t.Arrived)
 	c.prefill.observe(s.first - t.Scheduled)
 	c.decode.observe(s.last - s.first)
+	c.inference.observe(s.last - t.Scheduled)
+	c.maxTokens.observe(int64(s.req.MaxTokens))
+	c.params.observe(1)
 	if t.Tokens > 1 {
 		c.tpot.observe((s.last - s.first) / int64(t.Tokens-1))
 	}
@@ -123,52 +136,4 @@ func (p *page) hist(name, help string, h *hist) {
 	p.value(name+"_bucket", `,le="+Inf"`, float64(n))
 	p.value(name+"_count", "", float64(n))
 	p.value(name+"_sum", "", float64(h.sum.Load())*h.scale)
-}
-
-// prometheus answers /metrics under vLLM's names.
-func (s *Server) prometheus() answer {
-	var st EngineState
-	s.pacer.ask(func(e Engine) { st = e.State() })
-	c := &s.metrics
-	p := &page{labels: `engine="0",model_name=` + string(quote(s.cfg.Models[0]))}
-	p.gauge("vllm:num_requests_running", "Requests being answered.", float64(st.Running))
-	p.gauge("vllm:num_requests_waiting", "Requests waiting to be answered.", float64(st.Waiting))
-	usage := 0.0
-	if st.CacheCapacity > 0 {
-		usage = float64(st.CacheBlocks) / float64(st.CacheCapacity)
-	}
-	p.gauge("vllm:kv_cache_usage_perc", "Share of cache blocks in use.", usage)
-	p.counter("vllm:prefix_cache_queries", "Prompt tokens looked up in the prefix cache.", st.CacheQueries)
-	p.counter("vllm:prefix_cache_hits", "Prompt tokens found in the prefix cache.", st.CacheHits)
-	p.counter("vllm:num_preemptions", "Preemptions; none happen here.", 0)
-	p.counter("vllm:prompt_tokens", "Prompt tokens of finished requests.", c.prompt.Load())
-	p.counter("vllm:prompt_tokens_cached", "Those taken from the prefix cache.", c.cached.Load())
-	p.counter("vllm:generation_tokens", "Tokens written.", c.generated.Load())
-	p.head("vllm:request_success", "counter", "Finished requests by reason.")
-	for _, r := range []struct {
-		reason string
-		n      int64
-	}{{"stop", c.stop.Load()}, {"length", c.length.Load()}, {"abort", c.abort.Load()}, {"error", c.failed.Load()}} {
-		p.value("vllm:request_success_total", `,finished_reason="`+r.reason+`"`, float64(r.n))
-	}
-	p.hist("vllm:time_to_first_token_seconds", "Arrival to first token.", &c.ttft)
-	p.hist("vllm:inter_token_latency_seconds", "Between token events.", &c.itl)
-	p.hist("vllm:request_time_per_output_token_seconds", "Decode time per token after the first, by request.", &c.tpot)
-	p.hist("vllm:e2e_request_latency_seconds", "Arrival to last token.", &c.e2e)
-	p.hist("vllm:request_queue_time_seconds", "Arrival to scheduling.", &c.queue)
-	p.hist("vllm:request_prefill_time_seconds", "Scheduling to first token.", &c.prefill)
-	p.hist("vllm:request_decode_time_seconds", "First to last token.", &c.decode)
-	p.hist("vllm:request_prompt_tokens", "Prompt lengths.", &c.promptLen)
-	p.hist("vllm:request_generation_tokens", "Output lengths.", &c.outLen)
-	p.head("vllm:cache_config_info", "gauge", "How the cache is set up.")
-	p.value("vllm:cache_config_info", `,block_size="`+strconv.Itoa(orInt(s.cfg.Timetable.BlockSize, defaultBlockSize))+
-		`",enable_prefix_caching="`+pyBool(s.cfg.Timetable.PrefixCache)+`",num_gpu_blocks="`+strconv.Itoa(st.CacheCapacity)+`"`, 1)
-	return answer{status: 200, ctype: "text/plain; version=0.0.4; charset=utf-8", body: p.b}
-}
-
-func pyBool(b bool) string {
-	if b {
-		return "True"
-	}
-	return "False"
 }

@@ -18,7 +18,8 @@ type pacer struct {
 	pending atomic.Bool
 	spare   []order
 
-	gone []*stream // streams whose write went wrong while the engine was emitting
+	dead atomic.Pointer[Failure] // why the engine is, when it is
+	gone []*stream               // streams whose write went wrong while the engine was emitting
 	done chan struct{}
 }
 
@@ -70,6 +71,7 @@ func (p *pacer) run() {
 		}
 		p.engine.Advance(now)
 		p.dropGone(now)
+		p.feel()
 	}
 }
 
@@ -97,7 +99,17 @@ func (p *pacer) orders() bool {
 	}
 	p.spare = todo
 	p.dropGone(now)
+	p.feel()
 	return true
+}
+
+// feel notes whether the engine is still alive.
+func (p *pacer) feel() {
+	if m, ok := p.engine.(Mortal); ok {
+		if f := m.Dead(); f != p.dead.Load() {
+			p.dead.Store(f)
+		}
+	}
 }
 
 // dropGone aborts streams that failed inside Emit, where the engine could not be called.

@@ -48,7 +48,7 @@ func (w *pumping) plain(it item) bool {
 	if it.out.Finish == Running {
 		return true
 	}
-	s.end("ok")
+	s.end(it.out.status())
 	return false
 }
 
@@ -69,6 +69,10 @@ func (w *pumping) faulty(o Output) bool {
 	}
 	if st.empty {
 		return w.finish(o, "empty", false)
+	}
+	if o.Err != nil {
+		s.fill(&w.frame, partToken, o, false)
+		return w.finish(o, "error", false)
 	}
 	strike := s.fate.at(s.n)
 	if strike != nil && strike.Kind != FaultUTF8 {
@@ -214,6 +218,9 @@ type reply struct {
 
 func (w *pumping) collect(o Output) bool {
 	s, r := w.s, &w.reply
+	if o.Err != nil {
+		return w.refuse(o)
+	}
 	at := Mono()
 	if s.call.returnIDs {
 		if len(r.ids) > 0 {
@@ -238,11 +245,28 @@ func (w *pumping) collect(o Output) bool {
 	}
 	s.truth.Finish = o.Finish.String()
 	s.note(Event{At: Mono(), Due: o.Due, Tokens: int32(s.enc.tokens), Kind: EventToken})
-	if err := s.wire.answer(answer{status: 200, body: w.body(o.Finish)}); err != nil {
+	body := w.body
+	if s.call.native {
+		body = w.nativeBody
+	}
+	if err := s.wire.answer(answer{status: 200, body: body(o.Finish)}); err != nil {
 		s.leave("abort")
 		return false
 	}
 	s.end("ok")
+	return false
+}
+
+// refuse answers a call that is not streamed with the engine's error.
+func (w *pumping) refuse(o Output) bool {
+	s := w.s
+	s.note(Event{At: Mono(), Due: o.Due, Kind: EventError})
+	s.truth.Finish = o.Finish.String()
+	if err := s.wire.answer(failure(o.Err.api())); err != nil {
+		s.leave("abort")
+		return false
+	}
+	s.end("error")
 	return false
 }
 
@@ -277,7 +301,9 @@ func (w *pumping) body(f Finish) []byte {
 		b = append(b, `"text":`...)
 		b = append(b, quote(string(r.text))...)
 	}
-	b = append(b, `,"logprobs":null,"finish_reason":`...)
+	b = append(b, `,"logprobs":`...)
+	b = s.enc.logprobs(b, s.req.word, int32(s.enc.tokens), 0)
+	b = append(b, `,"finish_reason":`...)
 	b = appendFinish(b, f, s.fate.style.noFinish)
 	b = append(b, `,"stop_reason":null`...)
 	if s.call.returnIDs {

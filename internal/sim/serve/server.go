@@ -35,6 +35,9 @@ type Config struct {
 	PromptTokensDetails bool   // usage.prompt_tokens_details
 	RequestMetrics      bool   // metrics on the usage event
 	ReasoningField      string // "reasoning" when empty; older servers say "reasoning_content"
+	Adapters            []string
+	Names               MetricNames
+	Info                map[string]any // what /server_info and SGLang's /get_server_info add
 
 	TLS   bool // serve TLS with a certificate made on the spot; see Server.CA
 	Grace time.Duration
@@ -72,6 +75,7 @@ type Server struct {
 	truth      TruthLog
 	keepEvents bool
 	needIDs    bool
+	script     atomic.Pointer[Script]
 	metrics    counters
 	late       lateHist
 	jams       atomic.Int64
@@ -129,6 +133,7 @@ func newServer(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, conns: make(map[*conn]struct{}), dying: make(chan struct{}), started: time.Now()}
 	s.keepEvents = cfg.Truth || cfg.TruthFile != ""
 	s.needIDs = cfg.Engine != nil || cfg.Timetable.PrefixCache
+	s.script.Store(cfg.Script)
 	s.metrics.init()
 	s.endpoints = s.routes()
 	engine := cfg.Engine
@@ -200,7 +205,7 @@ func (s *Server) accept(ln net.Listener) {
 			continue
 		}
 		n := int(s.accepted.Add(1) - 1)
-		if s.cfg.Script.refuse(s.cfg.Timetable.Seed, n) {
+		if s.script.Load().refuse(s.cfg.Timetable.Seed, n) {
 			s.refused.Add(1)
 			(&conn{Conn: nc}).kill(true)
 			continue
@@ -241,15 +246,15 @@ func (s *Server) open(call *genCall, id string, arrived int64) *stream {
 	}
 	req := &Request{
 		Index: index, ID: id, Arrived: arrived, Prompt: call.ids, PromptTokens: call.promptTokens, Chat: call.chat,
-		MaxTokens: call.maxTokens, MinTokens: call.minTokens, IgnoreEOS: call.ignoreEOS,
+		MaxTokens: call.maxTokens, MinTokens: call.minTokens, IgnoreEOS: call.ignoreEOS, Adapter: call.adapter,
 	}
 	st := &stream{
 		srv: s, call: call, req: req,
 		cancel: make(chan struct{}), done: make(chan struct{}), wake: make(chan struct{}, 1),
 		truth: &Truth{Index: index, ID: id, Arrived: arrived, Prompt: call.promptTokens},
 	}
-	if len(s.cfg.Script.Rules) > 0 {
-		st.fate = s.cfg.Script.judge(s.cfg.Timetable.Seed, subject{index: index, id: id, prompt: call.promptText, chat: call.chat})
+	if script := s.script.Load(); len(script.Rules) > 0 {
+		st.fate = script.judge(s.cfg.Timetable.Seed, subject{index: index, id: id, prompt: call.promptText, chat: call.chat})
 		req.Timing = st.fate.timing
 	}
 	st.scheduled.Store(arrived)

@@ -77,7 +77,7 @@ const (
 func (s *stream) has(p part, o Output) bool {
 	switch p {
 	case partRole:
-		return s.call.chat && s.n == 0
+		return s.call.chat && s.n == 0 && o.Err == nil
 	case partTail:
 		return o.Finish != Running
 	default:
@@ -94,12 +94,17 @@ func (s *stream) fill(f *frame, p part, o Output, bad bool) {
 		f.buf = s.enc.role(f.buf, at)
 		s.note(Event{At: at, Due: o.Due, Kind: EventRole})
 	case partToken:
+		if o.Err != nil {
+			f.buf = failureEvent(f.buf, o.Err)
+			s.note(Event{At: at, Due: o.Due, Kind: EventError})
+			return
+		}
 		f.buf = s.enc.output(f.buf, o, at, bad, s.fate.style.noFinish)
 		s.note(Event{At: at, Due: o.Due, Tokens: o.Tokens, Kind: EventToken})
 		s.token(at, o)
 	case partTail:
 		s.truth.Finish = o.Finish.String()
-		if s.call.usage {
+		if s.call.usage && o.Err == nil {
 			f.buf = s.enc.final(f.buf, at, s.metrics())
 			s.note(Event{At: at, Due: o.Due, Kind: EventUsage})
 		}
@@ -169,8 +174,16 @@ func (s *stream) Emit(o Output) {
 		}
 	}
 	if o.Finish != Running {
-		s.end("ok")
+		s.end(o.status())
 	}
+}
+
+// status is how a stream ends with its last output.
+func (o *Output) status() string {
+	if o.Err != nil {
+		return "error"
+	}
+	return "ok"
 }
 
 // enqueue leaves an output to the pump; false when the pump has just caught up and gone.

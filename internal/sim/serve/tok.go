@@ -23,7 +23,7 @@ var pieceStart = [pieceLetters + 2]int32{0, 0, 26, 26 + 26*26, 26 + 26*26 + 26*2
 func isLower(c byte) bool { return c-'a' < 26 }
 
 // nextToken returns the id and the length in bytes of the token text starts with, which must not
-// be empty. inWord says that the byte before text was a letter of the same run.
+// be empty.
 func nextToken(text string) (int32, int) {
 	c := text[0]
 	space := 0

@@ -27,7 +27,7 @@ const (
 
 // Event is one event as it was really written.
 type Event struct {
-	At     int64 // Mono time just before the system call that wrote its last byte began
+	At     int64 // Mono time just before the system call that wrote it
 	Due    int64 // when the engine wanted it written
 	Tokens int32
 	Kind   EventKind
