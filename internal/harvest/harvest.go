@@ -57,18 +57,18 @@ type Result struct {
 // MarshalJSON adds, under provenance, how each figure was come by that did not stand there under its name.
 func (r Result) MarshalJSON() ([]byte, error) {
 	type plain Result // without this method
-	var origins origins
+	var from origins
 	for _, list := range []Figures{r.Metrics, r.Extra} {
 		for _, f := range list {
 			if f.From != "" {
-				origins = append(origins, f)
+				from = append(from, f)
 			}
 		}
 	}
 	data, err := encode(struct {
 		plain
 		Provenance origins `json:"provenance,omitempty"`
-	}{plain(r), origins})
+	}{plain(r), from})
 	if err != nil {
 		return nil, fmt.Errorf("encode result of %s:%d: %w", r.Source.File, r.Source.Line, err)
 	}
