@@ -68,6 +68,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{cfg: cfg, seqs: map[int]*seq{}, draw: rng.New(cfg.Seed, "sim.accept")}
+	e.stats.recent.older = cfg.CountRetries
 	for i := range cfg.lanes() {
 		pool := kv.NewPool(cfg.laneBlocks(), cfg.UnhashedFirst)
 		e.lanes = append(e.lanes, &lane{cfg: &e.cfg, index: i, pool: pool, stats: &e.stats, ratio: cfg.ReserveRatio})
@@ -225,7 +226,7 @@ func (e *Engine) ResetPrefixCache() bool {
 	for _, l := range e.lanes {
 		l.pool.Reset()
 	}
-	e.stats.recent = window{}
+	e.stats.recent = window{older: e.cfg.CountRetries}
 	return true
 }
 

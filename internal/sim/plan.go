@@ -163,6 +163,7 @@ func (e *Engine) note(f *flight, steps int) {
 		e.digest = mix(e.digest ^ f.stamp ^ uint64(sh.KV)<<20 ^ uint64(sh.Prefill))
 		sh.KV += int64(sh.Decode)
 	}
+	e.stats.recent.step(steps)
 	e.stats.Steps += int64(steps)
 	e.stats.PromptTokens += int64(sh.Prefill) * int64(steps)
 }

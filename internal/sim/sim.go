@@ -46,8 +46,8 @@ type Config struct {
 	Pipeline      int     `json:"pipeline_parallel_size,omitempty"`
 	Async         bool    `json:"async_scheduling,omitempty"`
 	UnhashedFirst bool    `json:"reuse_unhashed_first,omitempty"`
-	NullBlock     bool    `json:"null_block,omitempty"` // one block is never used
-	CountRetries  bool    `json:"count_retries,omitempty"`
+	NullBlock     bool    `json:"null_block,omitempty"`    // one block is never used
+	CountRetries  bool    `json:"count_retries,omitempty"` // prefix statistics as before vLLM 0.11: every attempt to admit counts
 	Window        int     `json:"sliding_window,omitempty"`
 	WindowGroups  int     `json:"window_groups,omitempty"` // block groups beside the full one that hold only the window
 	Drafts        int     `json:"num_speculative_tokens,omitempty"`

@@ -145,6 +145,8 @@ func (l *lane) query(s *seq, cached int) {
 	}
 	if s.preempted == 0 {
 		s.hit = cached
+	} else if !l.cfg.CountRetries {
+		return
 	}
 	l.stats.Queries += int64(s.known())
 	l.stats.Hits += int64(cached)

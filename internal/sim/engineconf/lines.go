@@ -1,0 +1,184 @@
+package engineconf
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"spate/internal/sim"
+)
+
+const gib = 1 << 30
+
+// StartLines is what the engine prints about its memory when it starts, without time and level.
+func (c *Conf) StartLines() []string {
+	b := &c.Budget
+	lines := []string{fmt.Sprintf("Model loading took %.4f GiB", b.Weights/gib)}
+	conc := fmt.Sprintf("Maximum concurrency for %s tokens per request: %.2fx", commas(c.MaxModelLen), b.Concurrency)
+	cpu := int(c.Settings.SwapGiB * gib / float64(b.BlockBytes))
+	switch c.Engine.StartLog {
+	case "blocks", "cuda-blocks":
+		name := "GPU"
+		if c.Engine.StartLog == "cuda-blocks" {
+			name = "cuda"
+		}
+		lines = append(lines, fmt.Sprintf("# %s blocks: %d, # CPU blocks: %d", name, b.Blocks, cpu))
+		if c.Engine.StartConc {
+			lines = append(lines, strings.ReplaceAll(conc, ",", ""))
+		}
+	case "sglang":
+		return []string{
+			fmt.Sprintf("Load weight end. type=%s, avail mem=%.2f GB, mem usage=%.2f GB.", c.Model.Type, (b.Total-b.Weights)/gib, b.Weights/gib),
+			fmt.Sprintf("KV Cache is allocated. #tokens: %d, KV size: %.2f GB", b.Tokens, b.KV/gib),
+			fmt.Sprintf("max_total_num_tokens=%d, chunked_prefill_size=%d, max_prefill_tokens=16384, max_running_requests=%d, context_len=%d",
+				b.Tokens, c.Tokens, c.Seqs, c.MaxModelLen),
+		}
+	default:
+		if c.Engine.StartMemory {
+			lines = append(lines, fmt.Sprintf("Available KV cache memory: %.2f GiB", b.KV/gib))
+		}
+		lines = append(lines, "GPU KV cache size: "+commas(b.Tokens)+" tokens", conc)
+	}
+	return lines
+}
+
+// Prefix is what the engine puts before a line of its log.
+func (c *Conf) Prefix(at time.Time, pid int, source string) string {
+	p := "INFO " + at.Format("01-02 15:04:05") + " "
+	if c.Engine.LogProcess {
+		p = fmt.Sprintf("(APIServer pid=%d) %s", pid, p)
+	}
+	if source != "" {
+		p += source + " "
+	}
+	return p
+}
+
+// StatsLine words what happened between two snapshots, elapsed apart, as the engine's periodic line
+// does: one snapshot per replica. The prompt rate counts computed tokens only.
+func (c *Conf) StatsLine(before, after []sim.State, elapsed time.Duration) string {
+	var d, now sim.State
+	var queries, hits float64
+	for i, a := range after {
+		d.Stats.PromptTokens += a.Stats.PromptTokens - before[i].Stats.PromptTokens
+		d.Stats.Tokens += a.Stats.Tokens - before[i].Stats.Tokens
+		now.Running += a.Running
+		now.Waiting += a.Waiting - a.Deferred
+		now.Deferred += a.Deferred
+		now.Free += a.Free
+		now.Total += a.Total
+		queries++
+		hits += a.HitRecent
+	}
+	rates := fmt.Sprintf("Avg prompt throughput: %.1f tokens/s, Avg generation throughput: %.1f tokens/s, ",
+		rate(d.Stats.PromptTokens, elapsed), rate(d.Stats.Tokens, elapsed))
+	usage := 100 * now.Usage()
+	if c.Engine.Log == "v0" {
+		return rates + fmt.Sprintf("Running: %d reqs, Swapped: 0 reqs, Pending: %d reqs, GPU KV cache usage: %.1f%%, CPU KV cache usage: 0.0%%.",
+			now.Running, now.Waiting, usage)
+	}
+	head := "Engine 000: "
+	if len(after) > 1 {
+		head = fmt.Sprintf("%d Engines Aggregated: ", len(after))
+	}
+	line := head + rates + fmt.Sprintf("Running: %d reqs, Waiting: %d reqs, ", now.Running, now.Waiting)
+	if now.Deferred > 0 {
+		line += fmt.Sprintf("Deferred: %d reqs, ", now.Deferred)
+	}
+	return line + fmt.Sprintf("GPU KV cache usage: %.1f%%, Prefix cache hit rate: %.1f%%", usage, 100*hits/max(queries, 1))
+}
+
+// PrefixLine is the old engine's separate line about its prefix cache; empty for others.
+func (c *Conf) PrefixLine(after []sim.State) string {
+	if c.Engine.Log != "v0" || !c.PrefixOn || len(after) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Prefix cache hit rate: GPU: %.2f%%, CPU: 0.00%%", 100*after[0].HitRecent)
+}
+
+// SpecLine words the speculative decoding figures of an interval; empty without drafts.
+func (c *Conf) SpecLine(drafts, accepted, steps int64, elapsed time.Duration) string {
+	if c.Sim.Drafts == 0 || drafts == 0 || steps == 0 {
+		return ""
+	}
+	return fmt.Sprintf("SpecDecoding metrics: Mean acceptance length: %.2f, Accepted throughput: %.2f tokens/s, Drafted throughput: %.2f tokens/s, "+
+		"Accepted: %d tokens, Drafted: %d tokens, Avg Draft acceptance rate: %.1f%%", 1+float64(accepted)/float64(steps),
+		rate(accepted, elapsed), rate(drafts, elapsed), accepted, drafts, 100*float64(accepted)/float64(drafts))
+}
+
+// LogEvery is the time between two periodic lines; 0 for engines that print none.
+func (c *Conf) LogEvery() time.Duration {
+	return time.Duration(c.Engine.LogSeconds * float64(time.Second))
+}
+
+func rate(n int64, d time.Duration) float64 {
+	if d <= 0 {
+		return 0
+	}
+	return float64(n) / d.Seconds()
+}
+
+// commas writes a number with a comma before every third digit.
+func commas(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// Describe says in one line what is simulated and how far to trust it.
+func (c *Conf) Describe() string {
+	s := fmt.Sprintf("%s %s, %s on %d x %s", c.Engine.Name, c.Engine.Version, c.Model.Name, c.TP*c.PP*c.DP, c.GPU.Name)
+	if c.GPU.Low {
+		s += " (" + c.GPU.Note + ")"
+	}
+	return s
+}
+
+// ProfileName splits "model@gpu"; ok is false for other names.
+func ProfileName(name string) (model, gpu string, ok bool) {
+	return strings.Cut(name, "@")
+}
+
+// CommonProfiles lists the model and GPU pairs offered by name, each with the tensor parallel size
+// that makes it fit and whether it fits at all.
+func CommonProfiles() []Pair {
+	var out []Pair
+	for _, gpu := range []string{"A10", "L4", "L40S", "A100-80GB-SXM", "H100-SXM", "H200-SXM", "B200-SXM", "MI300X"} {
+		for _, model := range commonModels {
+			if p, ok := pair(model, gpu); ok {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// Pair is an uncalibrated profile: a model on enough GPUs of one kind.
+type Pair struct {
+	Model, GPU string
+	TP         int
+}
+
+// Name is the pair as --profile takes it.
+func (p Pair) Name() string { return p.Model + "@" + p.GPU }
+
+var commonModels = []string{
+	"Qwen2-7B-Instruct", "Qwen2.5-7B-Instruct", "Qwen2.5-14B-Instruct", "Qwen2.5-32B-Instruct", "Qwen2.5-72B-Instruct",
+	"Qwen3-0.6B", "Qwen3-4B", "Qwen3-8B", "Qwen3-14B", "Qwen3-32B", "Qwen3-30B-A3B", "Qwen3-235B-A22B",
+	"Llama-3.1-8B-Instruct", "Llama-3.3-70B-Instruct", "Llama-3.1-405B-Instruct-FP8", "Mistral-7B-Instruct-v0.3",
+	"Mixtral-8x7B-Instruct-v0.1", "Mixtral-8x22B-Instruct-v0.1", "gpt-oss-20b", "gpt-oss-120b", "DeepSeek-V3",
+}
+
+// pair finds the smallest tensor parallel size that starts within one node.
+func pair(model, gpu string) (Pair, bool) {
+	for tp := 1; tp <= 8; tp *= 2 {
+		s := Settings{Model: model, GPU: gpu, TP: tp, MaxModelLen: 8192, Watermark: -1}
+		if _, err := s.Resolve(); err == nil {
+			return Pair{Model: model, GPU: gpu, TP: tp}, true
+		}
+	}
+	return Pair{}, false
+}
