@@ -1,0 +1,214 @@
+package bench
+
+// The tests here run the whole pipeline inside the test process, under the race detector and a check
+// for goroutines left behind. internal/cli runs the same pipeline as a process of its own.
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"spate/internal/call"
+	"spate/internal/flags"
+	"spate/internal/probe"
+	"spate/internal/recorder"
+	"spate/internal/result"
+	"spate/internal/sim/serve"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// start starts a server that is stopped at the end of the test.
+func start(t *testing.T, cfg serve.Config) *serve.Server {
+	t.Helper()
+	srv, err := serve.Start(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := srv.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return srv
+}
+
+// job is a run with these flags, in a folder of its own.
+func job(t *testing.T, args ...string) Job {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "run")
+	args = append([]string{"--output-dir", dir, "--disable-tqdm"}, args...)
+	r, err := flags.Parse(args, flags.Options{
+		Env: func(string) (string, bool) { return "", false }, IDPrefix: "t-",
+		ReadFile: func(string) ([]byte, error) { return nil, io.EOF },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Job{
+		Config: r.Bench, Command: append([]string{"spate", "bench"}, args...), Version: "test",
+		Getenv: func(string) string { return "" }, Home: t.TempDir(), Stdout: io.Discard, Stderr: io.Discard,
+	}
+}
+
+// run runs a job to its end and checks that nothing got lost on the way.
+func run(t *testing.T, ctx context.Context, j Job) *Outcome { //nolint:revive // the test comes first here
+	t.Helper()
+	out, err := Run(ctx, j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !out.Run.Tally.Balanced() {
+		t.Errorf("%+v: due requests without a fate", out.Run.Tally)
+	}
+	disk, damage, err := recorder.Read(filepath.Join(j.Config.Output.OutputDir, result.RecordsFile))
+	if err != nil || damage.Any() || len(disk) != len(out.Records) {
+		t.Errorf("%d records on disk, %d in memory (%v, %v)", len(disk), len(out.Records), err, damage)
+	}
+	return out
+}
+
+// TestManyStreams holds five thousand streams open at once and loses not a token of one.
+func TestManyStreams(t *testing.T) {
+	const n, tokens = 5000, 8
+	if got, err := probe.RaiseNoFile(2*n + 200); err != nil || got < 2*n+200 {
+		t.Fatalf("the system allows %d open files (%v)", got, err)
+	}
+	srv := start(t, serve.Config{Timetable: serve.TimetableConfig{TTFT: 1500 * time.Millisecond, ITL: 100 * time.Millisecond, TTFTSpread: 100 * time.Millisecond}})
+	out := run(t, t.Context(), job(t, "--base-url", srv.URL(), "--model", "spate-sim", "--skip-tokenizer-init",
+		"--num-prompts", strconv.Itoa(n), "--random-input-len", "8", "--random-output-len", strconv.Itoa(tokens)))
+	if want := (call.Tally{Due: n, OK: n, Attempts: n}); out.Run.Tally != want {
+		t.Fatalf("tally %+v, want %+v: %v", out.Run.Tally, want, out.Run.Errors)
+	}
+	chunks, open := 0, map[int]bool{}
+	for i := range out.Records {
+		r := &out.Records[i]
+		chunks += len(r.Chunks)
+		open[r.ID] = true
+		if r.Out.N != tokens || len(r.Chunks) != tokens {
+			t.Fatalf("request %d: %d tokens in %d chunks", r.ID, r.Out.N, len(r.Chunks))
+		}
+	}
+	if len(open) != n || srv.Stats().Tokens != n*tokens || chunks != n*tokens {
+		t.Errorf("%d requests, %d tokens written, %d chunks seen", len(open), srv.Stats().Tokens, chunks)
+	}
+	if peak := out.Run.Summary.Concurrency.Peak; peak < n*9/10 {
+		t.Errorf("only %d of %d streams were open at once", peak, n)
+	}
+}
+
+// TestEverythingGoesWrong mixes all faults in one run, with retries, a cap and a rate, and checks that
+// each request still has one fate and each attempt one record.
+func TestEverythingGoesWrong(t *testing.T) {
+	script := &serve.Script{}
+	for _, f := range strings.Fields(`reset status,code=429 status,code=500 status,code=503,retry_after=0 stall,at=headers stall,at=2
+		cut,at=1 cut,at=3,reset=true error,at=2 garbage,at=1 garbage,at=2,where=http garbage,where=headers utf8,at=2 empty
+		no_finish no_done ping crlf split,bytes=3 batch drip,bytes=64,for=1ms flood`) {
+		rule, err := serve.ParseFault(f + ",p=0.06")
+		if err != nil {
+			t.Fatal(err)
+		}
+		script.Rules = append(script.Rules, rule)
+	}
+	for client, backend := range map[string]string{"raw": "openai-chat", "std": "openai"} {
+		t.Run(client, func(t *testing.T) {
+			srv := start(t, serve.Config{Script: script, Timetable: serve.TimetableConfig{TTFT: 2 * time.Millisecond, ITL: time.Millisecond, Seed: 3}})
+			out := run(t, t.Context(), job(t, "--base-url", srv.URL(), "--backend", backend, "--http-client", client, "--model", "spate-sim", "--skip-tokenizer-init",
+				"--num-prompts", "300", "--request-rate", "600", "--max-concurrency", "40", "--retries", "1", "--request-timeout", "200ms",
+				"--probe-request-rate", "20", "--num-warmups", "5", "--random-input-len", "8", "--random-output-len", "6"))
+			tally := out.Run.Tally
+			if tally.Due != 300 || tally.Failed == 0 || tally.OK == 0 || tally.Dropped+tally.Canceled != 0 || tally.Attempts <= 300 {
+				t.Errorf("tally %+v", tally)
+			}
+			kinds := 0
+			for _, k := range out.Run.Summary.Failures.Kinds {
+				kinds += k.Count
+			}
+			if kinds != tally.Failed {
+				t.Errorf("%d failures by kind, %d in all", kinds, tally.Failed)
+			}
+			for i := range out.Records {
+				if r := &out.Records[i]; r.Outcome == call.Failed && (r.Fault == call.NoFault || r.Err == "") {
+					t.Errorf("request %d failed without a reason", r.ID)
+				}
+			}
+		})
+	}
+}
+
+// TestStoppingLeavesNothingRunning stops runs of every shape in the middle, gently and at once.
+func TestStoppingLeavesNothingRunning(t *testing.T) {
+	srv := start(t, serve.Config{Timetable: serve.TimetableConfig{TTFT: 20 * time.Millisecond, ITL: 10 * time.Millisecond}})
+	for name, load := range map[string][]string{
+		"burst": nil, "closed loop": {"--max-concurrency", "8"}, "rate": {"--request-rate", "200"},
+		"rate with a cap": {"--request-rate", "400", "--max-concurrency", "4"},
+		"probes":          {"--request-rate", "100", "--probe-request-rate", "50"},
+		"warm-up":         {"--warmup-duration", "5s", "--max-concurrency", "4"},
+		"std":             {"--http-client", "std", "--max-concurrency", "8"},
+	} {
+		for _, hard := range []bool{false, true} {
+			t.Run(name+"/"+map[bool]string{false: "drain", true: "cancel"}[hard], func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				stop := make(chan struct{})
+				j := job(t, append([]string{
+					"--base-url", srv.URL(), "--model", "spate-sim", "--skip-tokenizer-init", "--num-prompts", "400",
+					"--random-input-len", "8", "--random-output-len", "8",
+				}, load...)...)
+				j.Stop = stop
+				timer := time.AfterFunc(150*time.Millisecond, func() {
+					close(stop)
+					if hard {
+						cancel(call.ErrInterrupted)
+					}
+				})
+				defer timer.Stop()
+				out := run(t, ctx, j)
+				if out.Run.State != result.Interrupted && name != "burst" {
+					t.Errorf("state %s", out.Run.State)
+				}
+				if canceled := out.Run.Tally.Canceled > 0; canceled && !hard {
+					t.Errorf("a gentle stop gave requests up: %+v", out.Run.Tally)
+				}
+			})
+		}
+	}
+}
+
+// TestRuntimeIsRestored checks that a run leaves the process as it found it.
+func TestRuntimeIsRestored(t *testing.T) {
+	srv := start(t, serve.Config{})
+	procs := runtime.GOMAXPROCS(0)
+	run(t, t.Context(), job(t, "--base-url", srv.URL(), "--num-prompts", "2", "--random-input-len", "8", "--random-output-len", "2"))
+	if now := runtime.GOMAXPROCS(0); now != procs {
+		t.Errorf("GOMAXPROCS is %d, was %d", now, procs)
+	}
+}
+
+// TestFailuresBeforeTheRun checks that what cannot start leaves nothing behind.
+func TestFailuresBeforeTheRun(t *testing.T) {
+	srv := start(t, serve.Config{})
+	for name, flags := range map[string][]string{
+		"missing dataset":    {"--dataset-name", "custom", "--dataset-path", "/nowhere/x.jsonl"},
+		"missing tokenizer":  {"--tokenizer", "org/nowhere"},
+		"missing authority":  {"--ca-cert", "/nowhere/ca.pem"},
+		"endless by mistake": {"--duration", "5s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := job(t, append([]string{"--base-url", srv.URL()}, flags...)...)
+			if out, err := Run(t.Context(), j); err == nil || out != nil {
+				t.Errorf("got %v, %v; want an error", out, err)
+			}
+			if err := DryRun(t.Context(), job(t, "--base-url", srv.URL(), "--num-prompts", "3")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
