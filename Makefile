@@ -13,7 +13,7 @@ GOVULNCHECK := $(TOOLS)/govulncheck-v1.8.0
 CC_FOUND := $(shell command -v $$($(GO) env CC 2>/dev/null || echo cc) 2>/dev/null)
 RACE     := $(if $(CC_FOUND),-race,)
 
-PLATFORMS := linux/amd64 linux/arm64 darwin/arm64 windows/amd64
+PLATFORMS := linux/arm64 darwin/arm64 windows/amd64
 
 .DEFAULT_GOAL := help
 .PHONY: help demo build test check format vet lint vulns tidy arch cross bench fuzz clean

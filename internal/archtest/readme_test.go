@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	shellBlock = regexp.MustCompile("(?ms)^```(?:sh|console|bash)\n(.*?)^```")
+	shellBlock = regexp.MustCompile("(?s)\n```(?:sh|console|bash)(\n.*?\n)```")
 	mdLink     = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 	makeWord   = regexp.MustCompile(`(?m)^make ([a-z]+)|` + "`make ([a-z]+)`")
 )
@@ -124,7 +124,7 @@ func shellWords(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder
 	in, quote := false, byte(0)
-	for i := 0; i < len(line); i++ {
+	for i := range len(line) {
 		c := line[i]
 		switch {
 		case quote != 0:

@@ -6,19 +6,16 @@ var levels = []struct {
 	about    string
 	packages []string
 }{
-	{"vocabulary and arithmetic", []string{"call", "rng", "sim/catalog", "sim/kv", "sim/latency", "stats", "tokenizer", "tokenizer/chat"}},
-	{"what to send, when, to whom; what came back", []string{"chart", "client", "metrics", "probe", "recorder", "schedule", "sim", "workload"}},
-	{"sending, judging, settings", []string{"config", "driver", "sim/serve", "verdict"}},
-	{"the file of a run; reading command lines; testing the stamps", []string{"accuracy", "flags", "result"}},
-	{"other tools' files", []string{"interop"}},
+	{"vocabulary, arithmetic, parts of an engine", []string{"call", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "stats", "tokenizer", "tokenizer/chat"}},
+	{"what to send, when, to whom; what came back; an engine", []string{"chart", "client", "metrics", "probe", "recorder", "schedule", "sim", "workload"}},
+	{"sending, judging, settings; engines at work", []string{"config", "driver", "sim/cluster", "sim/engineconf", "verdict"}},
+	{"the file of a run; reading command lines; an embedded server", []string{"flags", "result", "sim/serve"}},
+	{"other tools' files; the client's own accuracy", []string{"accuracy", "harvest", "interop"}},
 	{"views", []string{"report"}},
 	{"one whole run", []string{"bench"}},
 	{"commands", []string{"cli"}},
 	{"programs and house rules", []string{"cmd/spate", "archtest", "tokenizer/conform", "tokenizer/chat/conformance"}},
 }
-
-// coming are packages that have their place before they have code.
-var coming = []string{"sim", "sim/catalog", "sim/kv", "sim/latency"}
 
 // walls are packages that must not know each other, not even through others.
 var walls = []struct{ pkg, never, why string }{
@@ -67,7 +64,8 @@ var touching = []string{
 
 // timeless packages never read a clock or wait: the same input gives the same output, at any time.
 var timeless = []string{
-	"chart", "config", "flags", "interop", "metrics", "rng", "schedule", "sim", "sim/catalog", "sim/kv", "sim/latency", "stats", "tokenizer", "tokenizer/chat", "verdict", "workload",
+	"chart", "config", "flags", "harvest", "interop", "metrics", "rng", "schedule", "stats", "tokenizer", "tokenizer/chat", "verdict", "workload",
+	"sim", "sim/catalog", "sim/cluster", "sim/des", "sim/engineconf", "sim/kv", "sim/latency",
 }
 
 // clockFuncs are the ways to read a clock or wait.
