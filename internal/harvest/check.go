@@ -105,7 +105,7 @@ func span(fs Figures, name string) (interval, bool) {
 
 // ranks are statistics of one sample in the order their values must have.
 var ranks = []string{
-	"min", "p1", "p5", "p10", "p25", "median", "p60", "p70", "p75", "p80", "p90", "p95", "p99", "p99.9", "max",
+	"min", "p0.1", "p1", "p5", "p10", "p25", "median", "p60", "p70", "p75", "p80", "p90", "p95", "p99", "p99.9", "max",
 }
 
 func checkOrder(r *Result, report reporter) {

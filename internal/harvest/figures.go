@@ -9,6 +9,7 @@ import (
 // statNames are the names other tools give to statistics, under vLLM's.
 var statNames = map[string]string{
 	"avg": "mean", "average": "mean", "mean": "mean", "p50": "median", "median": "median", "std": "std", "std_dev": "std",
+	"p001": "p0.1", "p01": "p1", "p05": "p5", "p999": "p99.9", // GuideLLM's
 	"stddev": "std", "min": "min", "minimum": "min", "max": "max", "maximum": "max",
 }
 
@@ -124,6 +125,9 @@ func (c *Context) fact(name string, n *node, path ...string) {
 	v := n.get(path...)
 	if v.isNull() {
 		return
+	}
+	if name == "model" && v.kind == '[' && len(v.kids) == 1 {
+		v = v.kids[0]
 	}
 	c.propose(Fact{Name: name, Value: v.value(), From: "file: " + strings.Join(path, "."), Line: v.line})
 }
