@@ -120,8 +120,8 @@ func (e *Engine) fits(in, out int) error {
 	if n+l.sideWanted(n)+l.watermark() > l.pool.Total() {
 		return fmt.Errorf("%w: %d tokens exceed the KV cache of %d blocks", ErrTooLong, in+out, l.pool.Total())
 	}
-	if e.cfg.whole() && in+out > e.cfg.MaxTokens {
-		return fmt.Errorf("%w: %d tokens exceed a step of %d and prompts are not cut", ErrTooLong, in+out, e.cfg.MaxTokens)
+	if most := in + out - 1; e.cfg.whole() && most > e.cfg.MaxTokens { // what it recomputes when preempted late
+		return fmt.Errorf("%w: %d tokens exceed a step of %d and prompts are not cut", ErrTooLong, most, e.cfg.MaxTokens)
 	}
 	return nil
 }

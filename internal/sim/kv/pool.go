@@ -218,3 +218,16 @@ func (p *Pool) checkIndex(hashed int) error {
 	}
 	return nil
 }
+
+// Fingerprint is a hash of the whole pool: who is held, what is cached and in which order blocks
+// will be reused.
+func (p *Pool) Fingerprint() uint64 {
+	h := uint64(len(p.index))
+	for b := p.head; b != none; b = p.blocks[b].next {
+		h = mix(h ^ uint64(b)<<8 ^ p.blocks[b].hash)
+	}
+	for i := range p.blocks {
+		h = mix(h ^ p.blocks[i].hash ^ uint64(p.blocks[i].ref))
+	}
+	return h
+}
