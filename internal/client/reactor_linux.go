@@ -252,7 +252,7 @@ func (r *reactor) read(ready []*fdLink, arena []byte, arrivals []arrival) ([]*fd
 // readNow reads from a descriptor that never blocks. The raw system call keeps the processor for the
 // moment it takes to copy; telling the runtime of a blocking call and back costs more than the copy.
 func readNow(fd int, b []byte) (int, error) {
-	n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b))) //nolint:gosec // b outlives the call
+	n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
 	if errno != 0 {
 		return -1, errno
 	}
