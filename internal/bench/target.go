@@ -92,11 +92,11 @@ func proxied(urls []string, unix string, getenv func(string) string) bool {
 	if unix != "" {
 		return false
 	}
-	any := false
+	set := false
 	for _, n := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"} {
-		any = any || getenv(n) != ""
+		set = set || getenv(n) != ""
 	}
-	if !any {
+	if !set {
 		return false
 	}
 	for _, u := range urls {

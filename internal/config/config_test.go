@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -109,7 +110,8 @@ func TestValidateNamesTheFlags(t *testing.T) {
 				}
 				return
 			}
-			problems, _ := err.(Problems)
+			var problems Problems
+			_ = errors.As(err, &problems)
 			if len(problems) != 1 || !slices.Equal(problems[0].Flags, c.flags) {
 				t.Fatalf("Validate() = %+v, want one problem with %v", problems, c.flags)
 			}

@@ -2,6 +2,7 @@ package flags
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -39,7 +40,8 @@ func checkCommand(t *testing.T, line string) {
 	r, err := Parse(args, Options{})
 	sharegpt := strings.Contains(line, "--dataset-name sharegpt")
 	if sharegpt { // names no file: the one thing to say about it
-		problems, _ := err.(config.Problems)
+		var problems config.Problems
+		_ = errors.As(err, &problems)
 		if len(problems) != 1 || problems[0].Flags[1] != "dataset-path" {
 			t.Fatalf("got %v, want a request for --dataset-path", err)
 		}

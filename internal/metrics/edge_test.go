@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"strings"
@@ -265,7 +266,7 @@ func FuzzPercentilesJSON(f *testing.F) {
 			t.Fatalf("decode %s: %v", text, err)
 		}
 		again, err := json.Marshal(b)
-		if err != nil || string(again) != string(text) {
+		if err != nil || !bytes.Equal(again, text) {
 			t.Errorf("%s became %s (%v)", text, again, err)
 		}
 	})

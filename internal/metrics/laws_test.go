@@ -73,14 +73,14 @@ func TestLaws(t *testing.T) {
 		if kinds+s.Completed != len(recs) {
 			t.Fatalf("%d failures by kind and %d successes of %d", kinds, s.Completed, len(recs))
 		}
-		checkSeries(t, recs, run, s)
-		checkLittle(t, recs, run, s)
+		checkSeries(t, recs, s)
+		checkLittle(t, recs, s)
 		checkOrder(t, s)
 	})
 }
 
 // checkSeries: what the series shows adds up to the whole.
-func checkSeries(t *rapid.T, recs []call.Record, run Run, s Summary) {
+func checkSeries(t *rapid.T, recs []call.Record, s Summary) {
 	sum := func(xs []int) (n int) {
 		for _, x := range xs {
 			n += x
@@ -116,7 +116,7 @@ func checkSeries(t *rapid.T, recs []call.Record, run Run, s Summary) {
 }
 
 // checkLittle: mean concurrency is throughput times time on the wire, over everything sent.
-func checkLittle(t *rapid.T, recs []call.Record, run Run, s Summary) {
+func checkLittle(t *rapid.T, recs []call.Record, s Summary) {
 	n, wire := 0, 0.0
 	for i := range recs {
 		if d, ok := Closed(&recs[i]); ok {

@@ -110,10 +110,10 @@ func TestClockWatch(t *testing.T) {
 		t.Errorf("step %v, drift %v, want 1050ns and -850ns", c.step, c.drift)
 	}
 	start := time.Now()
-	real := clockWatch{start: start}
-	real.look(start.Add(time.Second))
-	if real.drift != 0 {
-		t.Errorf("drift %v of clocks that moved alike", real.drift)
+	alike := clockWatch{start: start}
+	alike.look(start.Add(time.Second))
+	if alike.drift != 0 {
+		t.Errorf("drift %v of clocks that moved alike", alike.drift)
 	}
 }
 

@@ -308,7 +308,7 @@ func TestCreateNeverOverwrites(t *testing.T) {
 		t.Errorf("err = %v", err)
 	}
 	after, _ := os.ReadFile(filepath.Join(dir, ResultFile))
-	if string(before) != string(after) {
+	if !bytes.Equal(before, after) {
 		t.Error("the earlier result changed")
 	}
 	file := filepath.Join(t.TempDir(), "f")

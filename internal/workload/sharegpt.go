@@ -49,8 +49,8 @@ func newShareGPT(cfg Config, tok Tokenizer) (*shareGPT, error) {
 		return nil, fmt.Errorf("open dataset: %w", err)
 	}
 	g := &shareGPT{cfg: cfg, file: file, salt: cfg.Salt}
-	media := 0
-	g.turns, media, err = indexShareGPT(file)
+	turns, media, err := indexShareGPT(file)
+	g.turns = turns
 	if err == nil && len(g.turns) == 0 {
 		err = errors.New("no conversation with two turns in it")
 	}

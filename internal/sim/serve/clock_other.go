@@ -3,10 +3,8 @@
 package serve
 
 import (
-	"errors"
 	"runtime"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -48,16 +46,4 @@ func (a *alarm) ring() {
 	case a.bell <- struct{}{}:
 	default:
 	}
-}
-
-// sendNow writes to a socket the runtime has already made non-blocking.
-func sendNow(fd uintptr, b []byte) (int, error) {
-	if len(b) == 0 {
-		return 0, nil
-	}
-	n, err := syscall.Write(int(fd), b)
-	if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EINTR) {
-		return 0, nil
-	}
-	return n, err
 }
