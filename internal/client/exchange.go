@@ -51,7 +51,7 @@ type exchange struct {
 func newExchange(b Backend, parsers *fastjson.ParserPool, r *call.Request) *exchange {
 	x := &exchange{backend: b, parsers: parsers}
 	x.rec = call.NewRecord(r)
-	if n := min(r.MaxOut, 4096); n > 0 {
+	if n := min(r.MaxOut, 256); n > 0 { // longer answers grow it: ten thousand streams must fit in memory
 		x.chunks = make([]call.Chunk, 0, n+2)
 	}
 	x.h1.onHead = x.onHead
