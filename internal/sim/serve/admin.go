@@ -113,6 +113,9 @@ func (s *Server) Harm(h Harm) error {
 	return err
 }
 
+// Do runs f with the engine on the thread that owns it; false when the server has stopped.
+func (s *Server) Do(f func(e Engine)) bool { return s.pacer.ask(f) }
+
 // State returns the engine's gauges and counters.
 func (s *Server) State() EngineState {
 	var st EngineState

@@ -56,6 +56,12 @@ type Mortal interface {
 	Harm(now int64, h Harm) error
 }
 
+// Preparer is an engine that looks at a request before its turn, on whatever goroutine has read it,
+// so that the pacer's thread need not. What it finds goes into Request.Prepared.
+type Preparer interface {
+	Prepare(req *Request)
+}
+
 // Harm is what can be done to a running engine.
 type Harm struct {
 	Kind string        `json:"action"`  // die, oom, stall, revive
@@ -114,6 +120,7 @@ type Request struct {
 	Chat         bool    // reasoning and tool calls exist only here
 	Timing       *Timing // the script's wishes for this request; nil for none
 	Adapter      int     // the LoRA adapter asked for, from 1; 0 for none
+	Prepared     any     // what a Preparer left here
 
 	word, stride int // the answer's words
 }

@@ -18,6 +18,7 @@ type pacer struct {
 	pending atomic.Bool
 	spare   []order
 
+	lag  lateHist                // of the engine's deadlines
 	dead atomic.Pointer[Failure] // why the engine is, when it is
 	gone []*stream               // streams whose write went wrong while the engine was emitting
 	done chan struct{}
@@ -69,6 +70,7 @@ func (p *pacer) run() {
 			p.alarm.sleep(seen, next)
 			continue
 		}
+		p.lag.add(now - next)
 		p.engine.Advance(now)
 		p.dropGone(now)
 		p.feel()

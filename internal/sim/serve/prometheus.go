@@ -122,10 +122,12 @@ func (s *Server) engineInfo(p *page, st *EngineState) {
 }
 
 // lag tells how late this server itself was: figures of a server that lags are not the engine's.
+// Tokens of one step are written one after the other, so that writes take longer than the lag.
 func (s *Server) lag(p *page) {
-	l := s.late.summary()
-	p.gauge("spate:sim_lag_p99_seconds", "How late token events were written, 99th percentile.", l.P99.Seconds())
+	l := s.pacer.lag.summary()
+	p.gauge("spate:sim_lag_p99_seconds", "How late the engine's deadlines were met, 99th percentile.", l.P99.Seconds())
 	p.gauge("spate:sim_lag_max_seconds", "The latest of them.", l.Max.Seconds())
+	p.gauge("spate:sim_write_lag_p99_seconds", "How late token events were written, 99th percentile.", s.late.summary().P99.Seconds())
 	lagging := 0.0
 	if l.Lagging {
 		lagging = 1

@@ -259,6 +259,9 @@ func (s *Server) open(call *genCall, id string, arrived int64) *stream {
 	}
 	st.scheduled.Store(arrived)
 	st.enc = newEncoder(st, &s.cfg, s.created())
+	if p, ok := s.pacer.engine.(Preparer); ok {
+		p.Prepare(req)
+	}
 	if s.keepEvents && call.stream {
 		st.truth.Events = make([]Event, 0, min(call.maxTokens+3, 4096))
 	}
@@ -292,13 +295,14 @@ type Stats struct {
 	Tokens      int64    `json:"tokens"`      // written
 	Jams        int64    `json:"jams"`        // times a full socket made a stream leave the fast path
 	Lateness    Lateness `json:"lateness"`    // of token events of healthy streams
+	Lag         Lateness `json:"lag"`         // of the engine's own deadlines: when it was woken against when it should have been
 }
 
 // Stats returns the server's counters.
 func (s *Server) Stats() Stats {
 	return Stats{
 		Requests: s.next.Load(), Active: s.active.Load(), Connections: s.accepted.Load(), Refused: s.refused.Load(),
-		Tokens: s.metrics.generated.Load(), Jams: s.jams.Load(), Lateness: s.late.summary(),
+		Tokens: s.metrics.generated.Load(), Jams: s.jams.Load(), Lateness: s.late.summary(), Lag: s.pacer.lag.summary(),
 	}
 }
 

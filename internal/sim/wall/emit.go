@@ -1,0 +1,137 @@
+package wall
+
+import (
+	"time"
+
+	"spate/internal/sim"
+	"spate/internal/sim/serve"
+)
+
+// mail is an output on its way to the client.
+type mail struct {
+	at     time.Duration
+	call   *call
+	tokens int
+	last   bool
+}
+
+// deliver hands the tokens of a committed batch to their requests.
+func (e *Engine) deliver(out *sim.Outputs, f flight) {
+	delay := ns(e.cfg.Front.OutNS)
+	e.spec.drafts += int64(f.rounds)
+	e.spec.drafted += int64(f.drafts)
+	for i := range out.List {
+		o := &out.List[i]
+		c := e.slots[o.ID]
+		if c == nil {
+			continue
+		}
+		if f.drafts > 0 && !o.First {
+			e.spec.accepted += int64(o.Tokens - 1)
+		}
+		last := o.Reason != sim.Running
+		if last {
+			if e.cfg.Engines[0].Sim.PrefixCaching {
+				e.memory.learn(c)
+			}
+			e.free(c)
+		}
+		if delay == 0 {
+			e.emit(c, o.Tokens, last)
+			continue
+		}
+		e.mail = append(e.mail, mail{at: e.now + delay, call: c, tokens: o.Tokens, last: last})
+		if len(e.mail) == 1 || e.mail[len(e.mail)-2].at != e.now+delay {
+			e.at(e.now+delay, posts, 0, nil)
+		}
+	}
+}
+
+// post hands out the outputs that have reached the client by now.
+func (e *Engine) post() {
+	k := 0
+	for ; k < len(e.mail) && e.mail[k].at <= e.now; k++ {
+		m := e.mail[k]
+		e.emit(m.call, m.tokens, m.last)
+	}
+	n := copy(e.mail, e.mail[k:])
+	clear(e.mail[n:])
+	e.mail = e.mail[:n]
+}
+
+// emit gives a request its tokens. An output never mixes kinds, so several may come of them.
+func (e *Engine) emit(c *call, tokens int, last bool) {
+	for tokens > 0 && !c.gone {
+		o := e.output(c, tokens)
+		tokens -= int(o.Tokens)
+		if last && tokens == 0 {
+			o.Finish = c.finish
+			if o.Kind == serve.Tool {
+				o.Finish = serve.FinishTool
+			}
+		}
+		e.write(c, o)
+	}
+}
+
+// output makes the next output of a request from at most n tokens.
+func (e *Engine) output(c *call, n int) serve.Output {
+	a := &e.cfg.Answers
+	o := serve.Output{Due: e.mono(e.now)}
+	think, tool := 0, c.want
+	if c.req.Chat {
+		think, tool = a.Reasoning, max(c.want-a.ToolTokens, 0)
+	}
+	switch {
+	case c.sent < think:
+		o.Kind = serve.Reasoning
+		n = min(n, think-c.sent)
+	case c.sent >= tool:
+		o.Kind = serve.Tool
+	default:
+		n = min(n, tool-c.sent)
+	}
+	o.Tokens = int32(n)
+	c.sent += n
+	return o
+}
+
+// write emits an output, unless the request's script has its stream stall here.
+func (e *Engine) write(c *call, o serve.Output) {
+	if tm := c.req.Timing; tm != nil && tm.Stall != 0 && tm.StallAt == c.events && !c.hold {
+		if tm.Stall < 0 {
+			c.mute = true
+		} else {
+			c.hold = true
+			e.at(e.now+tm.Stall, resumes, 0, c)
+		}
+	}
+	c.events++
+	switch {
+	case c.mute:
+		return
+	case c.hold:
+		c.held = append(c.held, o)
+		return
+	}
+	if o.Finish != serve.Running {
+		e.close(c)
+	}
+	c.out.Emit(o)
+}
+
+// resume lets a stalled stream go on.
+func (e *Engine) resume(c *call) {
+	c.hold = false
+	for _, o := range c.held {
+		if c.gone {
+			return
+		}
+		o.Due = e.mono(e.now)
+		if o.Finish != serve.Running {
+			e.close(c)
+		}
+		c.out.Emit(o)
+	}
+	c.held = nil
+}
