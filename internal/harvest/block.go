@@ -18,7 +18,7 @@ var (
 	latencyRow = regexp.MustCompile(`^(Mean|Median|Std|Std Dev|Min|Max|P\d+(?:\.\d+)?) ` +
 		`(TTFT|TPOT|ITL|E2EL|E2E Latency|Client Queue Time|E2EL incl\. Client Queue) \(ms\)$`)
 	positionRow = regexp.MustCompile(`^Position \d+$`)
-	printed     = regexp.MustCompile(`^-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?$`)
+	printed     = regexp.MustCompile(`^-?` + num + `(?:[eE][-+]?\d+)?$`)
 	printedWord = regexp.MustCompile(`^-?(?:inf|nan|Infinity|NaN|Inf)$`)
 )
 

@@ -74,7 +74,7 @@ var (
 	hintPart    = regexp.MustCompile(`([a-z][a-z_]*)\s*[:=]\s*(` + num + `(?:\s*,\s*` + num + `)*)`)
 	errorLine   = regexp.MustCompile(`^(?:\([^)]*\) ?)*(?:(?:ERROR|CRITICAL)[ :].*?\] )?((?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt)(?:: .*)?)$`)
 	shellError  = regexp.MustCompile(`^((?:docker|podman): .*|[\w./-]+: (?:error: .*|.*command not found.*|.*No such file or directory.*))$`)
-	memoryLine  = regexp.MustCompile(`\b(\d+)MiB\s*/\s*(\d+)MiB`)
+	memoryLine  = regexp.MustCompile(`\b([1-9]\d*|0)MiB\s*/\s*([1-9]\d*|0)MiB`)
 	keyValue    = regexp.MustCompile(`Available KV cache memory: (-?` + num + `) GiB`)
 )
 
@@ -88,16 +88,16 @@ var hintNames = map[string]string{
 
 // runLines are lines a client prints about the run it is doing.
 var runLines = []struct {
-	name string
-	find *regexp.Regexp
+	name, start string // start is a cheap look before the regular expression
+	find        *regexp.Regexp
 }{
-	{"announced_input_tokens", regexp.MustCompile(`^#Input tokens: (\d+)$`)},
-	{"announced_output_tokens", regexp.MustCompile(`^#Output tokens: (\d+)$`)},
-	{"request_rate", regexp.MustCompile(`^Traffic request rate: (` + num + `|inf)(?: RPS\.?)?$`)},
-	{"burstiness", regexp.MustCompile(`^Burstiness factor: (` + num + `|inf)\b`)},
-	{"max_concurrency", regexp.MustCompile(`^Maximum request concurrency: (\d+|None)$`)},
-	{"warmup_time_s", regexp.MustCompile(`^warmup time: (` + num + `)s$`)},
-	{"backend", regexp.MustCompile(`^Using backend: (\S+)$`)},
+	{"announced_input_tokens", "#Input", regexp.MustCompile(`^#Input tokens: (\d+)$`)},
+	{"announced_output_tokens", "#Output", regexp.MustCompile(`^#Output tokens: (\d+)$`)},
+	{"request_rate", "Traffic", regexp.MustCompile(`^Traffic request rate: (` + num + `|inf)(?: RPS\.?)?$`)},
+	{"burstiness", "Burstiness", regexp.MustCompile(`^Burstiness factor: (` + num + `|inf)\b`)},
+	{"max_concurrency", "Maximum request", regexp.MustCompile(`^Maximum request concurrency: (\d+|None)$`)},
+	{"warmup_time_s", "warmup", regexp.MustCompile(`^warmup time: (` + num + `)s$`)},
+	{"backend", "Using backend", regexp.MustCompile(`^Using backend: (\S+)$`)},
 }
 
 // serverLines are lines a server prints while it starts.
@@ -120,14 +120,22 @@ var alive = []string{"Application startup complete", "Uvicorn running on", "The 
 // context takes a line that is no part of a result.
 func (s *scanner) context(text string, line int) {
 	c := &s.ctx
-	if m := headingLine.FindStringSubmatch(text); m != nil && !s.fence && !mayBeCommand(text) {
-		c.heading(len(m[1]), strings.TrimRight(m[2], "# "), line)
-		return
+	if text[0] == '#' && !s.fence {
+		if m := headingLine.FindStringSubmatch(text); m != nil && !(len(m[1]) == 1 && isCommand(text)) {
+			c.heading(len(m[1]), strings.TrimRight(m[2], "# "), line)
+			return
+		}
 	}
 	if strings.Contains(text, "Namespace(") && s.namespace(text, line) {
 		return
 	}
 	if mayBeCommand(text) && s.command(text, line) {
+		return
+	}
+	if !strings.HasPrefix(text, "Running benchmark") {
+		if !c.runLine(text, line) && !c.hint(text, line) && !c.serverLine(text, line) {
+			c.trouble(text, line)
+		}
 		return
 	}
 	if m := driverLine.FindStringSubmatch(text); m != nil {
@@ -136,12 +144,16 @@ func (s *scanner) context(text string, line int) {
 		if m[2] != "" {
 			c.run.facts.set(Fact{"backend", m[2], "driver", line})
 		}
-		return
 	}
-	if c.runLine(text, line) || c.hint(text, line) || c.serverLine(text, line) {
-		return
+}
+
+// isCommand tells a command after root's prompt from a heading.
+func isCommand(text string) bool {
+	if !mayBeCommand(text) {
+		return false
 	}
-	c.trouble(text, line)
+	kind, _ := readCommand(text)
+	return kind != noCommand
 }
 
 // began notes a sign that a run begins. A sign that comes no later in the order than one already seen
@@ -234,6 +246,9 @@ func (c *collector) heading(level int, text string, line int) {
 
 func (c *collector) runLine(text string, line int) bool {
 	for _, l := range runLines {
+		if !strings.HasPrefix(text, l.start) {
+			continue
+		}
 		if m := l.find.FindStringSubmatch(text); m != nil {
 			c.run.facts.set(Fact{l.name, printedValue(m[1]), "client output", line})
 			return true
@@ -267,9 +282,11 @@ func (c *collector) hint(text string, line int) bool {
 }
 
 func (c *collector) serverLine(text string, line int) bool {
-	if m := memoryLine.FindStringSubmatch(text); m != nil {
-		c.server.memory(m[1], m[2], line)
-		return true
+	if strings.Contains(text, "MiB") {
+		if m := memoryLine.FindStringSubmatch(text); m != nil {
+			c.server.memory(m[1], m[2], line)
+			return true
+		}
 	}
 	for _, l := range serverLines {
 		if !strings.Contains(text, l.hint) {

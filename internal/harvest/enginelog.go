@@ -33,7 +33,8 @@ var (
 	v0PrefixLine = regexp.MustCompile(`Prefix cache hit rate: GPU: (` + num + `)%, CPU: (` + num + `)%`)
 )
 
-const num = `\d+(?:\.\d+)?`
+// num is a number as JSON takes it, so that what was printed can be passed on.
+const num = `(?:0|[1-9]\d*)(?:\.\d+)?`
 
 // engineParts are the parts of a stats line, each found by itself so that a cut line keeps the rest.
 var engineParts = []struct {

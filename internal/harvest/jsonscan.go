@@ -150,6 +150,12 @@ func (s *scanner) object(root *node, line int) {
 	}
 }
 
+// resultKeys are keys of results besides vLLM's.
+var resultKeys = []string{
+	"total_requests", "successful_requests", "failed_requests", "requests_per_second", "time_to_first_token", "inter_token_latency",
+	"request_latency", "output_token_throughput", "Success Requests", "Test Duration (s)", "results_ttft_s_mean",
+}
+
 // looksLikeResult reports whether an object has the keys of a result.
 func looksLikeResult(n *node) bool {
 	if n == nil || n.kind != '{' {
@@ -157,7 +163,7 @@ func looksLikeResult(n *node) bool {
 	}
 	count := 0
 	for _, key := range n.keys {
-		if slices.Contains(openers, key) || latencyKey.MatchString(key) {
+		if slices.Contains(openers, key) || slices.Contains(resultKeys, key) || latencyKey.MatchString(key) {
 			count++
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -169,11 +170,21 @@ func escapeLen(s string) int {
 	return 2
 }
 
-// segments splits a line at carriage returns: what a progress bar overwrote, then what it left.
+// segments splits a line at carriage returns: what was
+// overwritten, then what was left, without the states of a progress bar.
 func segments(s string) []string {
 	s = strings.TrimRight(s, "\r")
 	if !strings.Contains(s, "\r") {
 		return []string{s}
 	}
-	return strings.Split(s, "\r")
+	var out []string
+	for seg := range strings.SplitSeq(s, "\r") {
+		if seg != "" && (!strings.Contains(seg, "%|") || !progressBar.MatchString(seg)) {
+			out = append(out, seg)
+		}
+	}
+	return out
 }
+
+// progressBar is one state of a bar and nothing else.
+var progressBar = regexp.MustCompile(`^[^|]*\d%\|[^|]*\|[^\]]*\]?\s*$`)

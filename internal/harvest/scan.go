@@ -172,11 +172,7 @@ func startsRun(text string) bool {
 	if strings.Contains(text, "Namespace(") {
 		return true
 	}
-	if !mayBeCommand(text) {
-		return false
-	}
-	kind, _ := readCommand(text)
-	return kind != noCommand
+	return isCommand(text)
 }
 
 func (s *scanner) endBlock(whole bool) {
