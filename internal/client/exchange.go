@@ -51,8 +51,11 @@ type exchange struct {
 func newExchange(b Backend, parsers *fastjson.ParserPool, r *call.Request) *exchange {
 	x := &exchange{backend: b, parsers: parsers}
 	x.rec = call.NewRecord(r)
-	if n := min(r.MaxOut, 256); n > 0 { // longer answers grow it: ten thousand streams must fit in memory
+	// Room for the whole answer spares growing in the middle of a stream; very long ones do grow, so
+	// that ten thousand streams fit in memory.
+	if n := min(r.MaxOut, 2048); n > 0 {
 		x.chunks = make([]call.Chunk, 0, n+2)
+		x.text = make([]byte, 0, 4*n)
 	}
 	x.h1.onHead = x.onHead
 	x.h1.onBody = x.onBody

@@ -25,8 +25,9 @@ type lagProbe struct {
 	seen *hdrhistogram.Histogram // microseconds
 }
 
-// lagEvery is the mean time between samples.
-const lagEvery = 10 * time.Millisecond
+// lagEvery is the mean time between samples: seldom enough that one stream of tokens costs more than
+// the probe.
+const lagEvery = 50 * time.Millisecond
 
 func newLagProbe(clock call.Clock) (*lagProbe, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
