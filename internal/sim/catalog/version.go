@@ -38,6 +38,8 @@ type Engine struct {
 	Async   bool     `json:"async"`
 	AsyncPP bool     `json:"async_pp"`
 	Graphs  bool     `json:"graph_memory"` // CUDA graphs count in the memory profile
+	StepUS  float64  `json:"step_us"`      // of scheduling and input preparation that no step hides
+	EntryUS float64  `json:"request_us"`   // the front end's time for one request
 	V1OptIn bool     `json:"v1_opt_in"`
 	V0Back  bool     `json:"v0_fallback"` // flags only the older engine knows bring it back
 
