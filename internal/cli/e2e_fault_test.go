@@ -133,20 +133,20 @@ func TestServerDies(t *testing.T) {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
 			srv := sim(t, serve.Config{
-				Script:    &serve.Script{Outages: []serve.Outage{{At: 900 * time.Millisecond, For: serve.Forever, Kill: true}}},
+				Script:    &serve.Script{Outages: []serve.Outage{{At: 1400 * time.Millisecond, For: serve.Forever, Kill: true}}},
 				Timetable: serve.TimetableConfig{TTFT: 10 * time.Millisecond, ITL: 5 * time.Millisecond},
 			})
-			e := benchCmd(t, "--base-url", srv.URL(), "--http-client", client, "--model", "spate-sim", "--skip-tokenizer-init", "--num-prompts", "150", "--request-rate", "100",
+			e := benchCmd(t, "--base-url", srv.URL(), "--http-client", client, "--model", "spate-sim", "--skip-tokenizer-init", "--num-prompts", "220", "--request-rate", "100",
 				"--burstiness", "inf", "--random-input-len", "12", "--random-output-len", "20").want(ExitDone)
 			run := e.balanced()
 			kinds := map[call.Fault]int{}
 			for _, r := range e.measured() {
 				kinds[r.Fault]++
 			}
-			if run.Tally.Due != 150 || run.Tally.OK == 0 || kinds[call.FaultCut]+kinds[call.FaultReset] == 0 || kinds[call.FaultConnect] == 0 {
+			if run.Tally.Due != 220 || run.Tally.OK == 0 || kinds[call.FaultCut]+kinds[call.FaultReset] == 0 || kinds[call.FaultConnect] == 0 {
 				t.Errorf("tally %+v, faults %v", run.Tally, kinds)
 			}
-			has(t, "findings", e.out, "Not answered", "connect", "150 due = ")
+			has(t, "findings", e.out, "Not answered", "connect", "220 due = ")
 		})
 	}
 }
