@@ -156,8 +156,9 @@ func flagsOf(cmd string) []argument {
 			i++
 			arg.value = plain(words[i])
 		}
-		arg.name = strings.ReplaceAll(name, "-", "_")
-		out = append(out, arg)
+		if arg.name = strings.ReplaceAll(name, "-", "_"); arg.name != "" {
+			out = append(out, arg)
+		}
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package harvest
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,12 +18,11 @@ import (
 // readFormat reads an example of another tool's output.
 func readFormat(t *testing.T, name string) *Harvest {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", "formats", name))
+	data, err := os.ReadFile(filepath.Join("testdata", "formats", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	h, err := Read(name, f)
+	h, err := Read(name, bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -139,6 +139,13 @@ const (
 func (p *jsonPush) feed(s string, line int) (used int, done bool, err error) {
 	p.line = line
 	for i := 0; i < len(s); {
+		if p.state == inString && p.esc == 0 {
+			if n := plainLen(s[i:]); n > 0 {
+				p.putAll(s[i : i+n])
+				i += n
+				continue
+			}
+		}
 		again, err := p.step(s[i])
 		if err != nil {
 			return i, false, err
@@ -151,6 +158,16 @@ func (p *jsonPush) feed(s string, line int) (used int, done bool, err error) {
 		}
 	}
 	return len(s), false, nil
+}
+
+// plainLen is how much of s stands for itself inside a string.
+func plainLen(s string) int {
+	for i := range len(s) {
+		if c := s[i]; c == '"' || c == '\\' || c < ' ' {
+			return i
+		}
+	}
+	return len(s)
 }
 
 // step takes one byte; again means it belongs to what comes next.
@@ -301,9 +318,8 @@ func (p *jsonPush) close() error {
 }
 
 func (p *jsonPush) endWord() error {
-	text := string(p.buf)
 	kind := byte('n')
-	switch text {
+	switch string(p.buf) {
 	case "true", "false", "null", "NaN", "Infinity", "-Infinity":
 		kind = 'w'
 	default:
@@ -311,9 +327,18 @@ func (p *jsonPush) endWord() error {
 			return errSyntax
 		}
 	}
-	p.add(&node{kind: kind, text: text, line: p.line})
-	p.state = wantComma
+	p.scalar(kind)
 	return nil
+}
+
+// scalar adds the value in the buffer.
+func (p *jsonPush) scalar(kind byte) {
+	p.state = wantComma
+	if p.skipping() {
+		p.stack[len(p.stack)-1].node.count++
+		return
+	}
+	p.add(&node{kind: kind, text: string(p.buf), line: p.line})
 }
 
 // stringByte takes a byte inside a string.
@@ -391,6 +416,15 @@ func (p *jsonPush) put(c byte) {
 	}
 }
 
+// putAll adds a stretch of a string, as far as strings are kept.
+func (p *jsonPush) putAll(s string) {
+	p.flushHigh()
+	if room := maxString - len(p.buf); len(s) > room {
+		s = s[:max(room, 0)]
+	}
+	p.buf = append(p.buf, s...)
+}
+
 // flushHigh gives up on the second half of a pair.
 func (p *jsonPush) flushHigh() {
 	if p.high != 0 {
@@ -405,6 +439,5 @@ func (p *jsonPush) endString() {
 		p.key, p.state = string(p.buf), wantColon
 		return
 	}
-	p.add(&node{kind: 's', text: string(p.buf), line: p.line})
-	p.state = wantComma
+	p.scalar('s')
 }

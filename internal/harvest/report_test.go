@@ -1,6 +1,7 @@
 package harvest
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"os"
@@ -86,12 +87,11 @@ func reportFiles(t *testing.T) []string {
 // mustRead reads a file under the name the account gives it.
 func mustRead(t *testing.T, path string) *Harvest {
 	t.Helper()
-	f, err := os.Open(path)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	h, err := Read("text/"+filepath.Base(path), f)
+	h, err := Read("text/"+filepath.Base(path), bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
 	}
