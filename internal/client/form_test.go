@@ -20,10 +20,9 @@ func streamed(b Backend, body string, size int, short bool) (rec call.Record, hi
 	x.sse.shortcut = nil
 	if short {
 		x.sse.shortcut = func(b []byte) int {
+			before := len(x.chunks)
 			n := x.shortcut(b)
-			if n > 0 {
-				hits++
-			}
+			hits += len(x.chunks) - before
 			return n
 		}
 	}

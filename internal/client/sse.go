@@ -9,7 +9,7 @@ const maxEvent = 16 << 20
 // and emit gets the data of each complete event. Complete lines inside one read are not copied.
 type sse struct {
 	emit func(data []byte)
-	// shortcut, if set, is offered what follows at the start of an event, and takes the whole of it
+	// shortcut, if set, is offered what follows at the start of an event, and takes whole events
 	// where it can do with less than parsing: it returns the bytes taken.
 	shortcut func(b []byte) int
 
