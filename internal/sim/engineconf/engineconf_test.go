@@ -77,11 +77,8 @@ func TestDefaults(t *testing.T) {
 		{"Qwen3-8B --gpu H100 --no-enable-chunked-prefill", sim.V1, 1024, 40960, true, true, true},
 		{"Qwen3-8B --gpu H100 --engine sglang", sim.SGLang, 4096, 8192, true, true, false},
 		{"Qwen3-8B --gpu A100 --engine lmdeploy", sim.LMDeploy, 256, 8192, false, false, false},
-		{"Qwen3-8B --gpu H100 -pp 2 --engine-version 0.14.0", sim.V1, 1024, 8192, true, false, false},
+		{"Qwen3-8B --gpu H100 --pp 2 --engine-version 0.14.0", sim.V1, 1024, 8192, true, false, false},
 	} {
-		if strings.Contains(c.line, " -pp") { // vLLM takes a single dash; pflag wants two
-			c.line = strings.Replace(c.line, " -pp", " --pp", 1)
-		}
 		got := resolve(t, c.line)
 		s := &got.Sim
 		if s.Policy != c.policy || s.MaxSeqs != c.seqs || s.MaxTokens != c.tokens || s.PrefixCaching != c.prefix || s.Async != c.async || s.ReserveFull != c.reserve {
@@ -284,7 +281,7 @@ func TestPhysicalAgainstPublished(t *testing.T) {
 			t.Fatal(err)
 		}
 		var calls []cluster.Call
-		for i := range int(60 * r.rate) {
+		for i := range int(30 * r.rate) {
 			own := uint64(1000 + i)
 			calls = append(calls, cluster.Call{
 				At: time.Duration(float64(i) / r.rate * 1e9), Out: r.out,

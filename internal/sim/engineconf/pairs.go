@@ -16,7 +16,7 @@ func CommonProfiles() []Pair {
 	var out []Pair
 	for _, gpu := range []string{"A10", "L4", "L40S", "A100-80GB-SXM", "H100-SXM", "H200-SXM", "B200-SXM", "MI300X"} {
 		for _, model := range commonModels {
-			if p, ok := pair(model, gpu); ok {
+			if p, ok := FindPair(model, gpu); ok {
 				out = append(out, p)
 			}
 		}
@@ -40,8 +40,8 @@ var commonModels = []string{
 	"Mixtral-8x7B-Instruct-v0.1", "Mixtral-8x22B-Instruct-v0.1", "gpt-oss-20b", "gpt-oss-120b", "DeepSeek-V3",
 }
 
-// pair finds the smallest tensor parallel size within one node that leaves room for a few requests.
-func pair(model, gpu string) (Pair, bool) {
+// FindPair finds the smallest tensor parallel size within one node that leaves room for a few requests.
+func FindPair(model, gpu string) (Pair, bool) {
 	for tp := 1; tp <= 8; tp *= 2 {
 		s := Settings{Model: model, GPU: gpu, TP: tp, MaxModelLen: pairLen, Watermark: -1}
 		if c, err := s.Resolve(); err == nil && c.Budget.Concurrency >= 4 {

@@ -311,3 +311,21 @@ func orText(v, def string) string {
 	}
 	return v
 }
+
+// FitContext shortens the context to what the KV cache holds when it was not given: a profile by name
+// should start.
+func (s *Settings) FitContext() error {
+	c := &Conf{Settings: *s, Nodes: max(s.Nodes, 1)}
+	if err := c.parts(); err != nil {
+		return err
+	}
+	for n := c.Model.MaxLen; n >= 1024; n /= 2 {
+		try := *s
+		try.MaxModelLen = n
+		if r, err := try.Resolve(); err == nil && r.Budget.Concurrency >= 2 {
+			s.MaxModelLen = n
+			return nil
+		}
+	}
+	return nil // Resolve will say what is wrong
+}

@@ -47,7 +47,7 @@ func (p *pacer) send(o order) {
 // ask runs f on the pacer's thread and waits for it; false when the pacer has stopped.
 func (p *pacer) ask(f func(Engine)) bool {
 	ok := make(chan struct{})
-	p.send(order{ask: func(e Engine) { f(e); close(ok) }})
+	p.send(order{ask: func(e Engine) { f(e); p.feel(); close(ok) }})
 	select {
 	case <-ok:
 		return true

@@ -1,0 +1,134 @@
+package instance
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"spate/internal/sim"
+	"spate/internal/sim/serve"
+)
+
+// Started prints what the engine prints when it starts.
+func (in *Instance) Started(w io.Writer, pid int) error {
+	p := in.Conf.Prefix(time.Now(), pid, "")
+	for _, l := range in.Lines {
+		if _, err := fmt.Fprintln(w, p+l); err != nil {
+			return fmt.Errorf("printing the log: %w", err)
+		}
+	}
+	return nil
+}
+
+// Watch prints the engine's periodic lines until ctx ends or nobody reads them. Like the real one it
+// is silent while nothing happens.
+func (in *Instance) Watch(ctx context.Context, srv *serve.Server, w io.Writer, pid int) {
+	tick := time.NewTicker(in.every)
+	defer tick.Stop()
+	flush := time.NewTicker(200 * time.Millisecond)
+	defer flush.Stop()
+	before, at := in.states(srv), time.Now()
+	busy := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-flush.C:
+			if !in.details.flush(w, in.Conf.Prefix(time.Now(), pid, "")) {
+				return
+			}
+			continue
+		case <-tick.C:
+		}
+		after := in.states(srv)
+		if after == nil {
+			return
+		}
+		active := work(before, after)
+		if active || busy {
+			for _, l := range in.periodic(before, after, time.Now().Sub(at)) {
+				if _, err := fmt.Fprintln(w, in.Conf.Prefix(time.Now(), pid, in.Conf.Engine.LogSource)+l); err != nil {
+					return
+				}
+			}
+		}
+		before, at, busy = after, time.Now(), active
+	}
+}
+
+func (in *Instance) periodic(before, after []sim.State, elapsed time.Duration) []string {
+	lines := []string{in.Conf.StatsLine(before, after, elapsed)}
+	if l := in.Conf.PrefixLine(after); l != "" {
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// states asks the engine on its own thread; nil when the server has stopped or the engine was rebuilt
+// meanwhile with another number of replicas.
+func (in *Instance) states(srv *serve.Server) []sim.State {
+	var out []sim.State
+	srv.Do(func(serve.Engine) { out = in.Engine.States() })
+	return out
+}
+
+// work reports whether anything happened between two snapshots or is under way.
+func work(before, after []sim.State) bool {
+	for i, a := range after {
+		if a.Running+a.Waiting > 0 || a.Stats.Tokens != before[i].Stats.Tokens {
+			return true
+		}
+	}
+	return false
+}
+
+// details collects a line per step on the engine's thread, for printing on another.
+type details struct {
+	mu    sync.Mutex
+	lines []string
+	lost  int
+}
+
+// maxLines bounds what waits to be printed.
+const maxLines = 1 << 14
+
+func (d *details) add(_ int, b *sim.Batch, start, end time.Duration) {
+	s := &b.Shape
+	line := fmt.Sprintf("Iteration(%d): %d context requests, %d context tokens, %d generation requests, %d generation tokens, iteration elapsed time: %.2f ms",
+		b.Index, s.Prompts, s.Prefill, s.Decode, s.Decode+s.Drafts, float64(end-start)/1e6)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.lines) >= maxLines {
+		d.lost++
+		return
+	}
+	d.lines = append(d.lines, line)
+}
+
+// flush prints what was collected; false when nobody reads it. Nothing is collected by nil.
+func (d *details) flush(w io.Writer, prefix string) bool {
+	if d == nil {
+		return true
+	}
+	d.mu.Lock()
+	lines, lost := d.lines, d.lost
+	d.lines, d.lost = nil, 0
+	d.mu.Unlock()
+	if len(lines) == 0 {
+		return true
+	}
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(prefix)
+		b.WriteString(l)
+		b.WriteByte('\n')
+	}
+	if lost > 0 {
+		fmt.Fprintf(&b, "%s%d more steps not printed\n", prefix, lost)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err == nil
+}
