@@ -179,6 +179,9 @@ func (e *Engine) leave(s *seq) {
 	if s.stage != active {
 		s.lane.waiting.remove(s)
 	}
+	if s.stage == fetched {
+		s.lane.fetched--
+	}
 	s.lane.release(s)
 	s.stage = gone
 	delete(e.seqs, s.ID)
@@ -210,6 +213,9 @@ func (e *Engine) Forget(id int) bool {
 	s := e.seqs[id]
 	if s == nil || s.stage == active {
 		return false
+	}
+	if s.stage == fetched {
+		s.lane.fetched--
 	}
 	s.lane.release(s)
 	s.stage, s.Remote = queued, false

@@ -17,6 +17,7 @@ type lane struct {
 	busy    int // batches under way
 	stats   *Stats
 	fetches []int // requests that were given blocks for KV from elsewhere
+	fetched int   // requests in the queue that hold blocks
 	edges   []int32
 	shared  bool // some request generates tokens that others may share
 	ratio   float64

@@ -54,6 +54,7 @@ func (l *lane) share(s *seq, budget int) int {
 // admitV1 lets waiting requests in while the budget lasts. It reports whether the door will stay
 // shut as long as nobody leaves, arrives or gives back blocks.
 func (l *lane) admitV1(f *flight, budget int) bool {
+	blocked := false // somebody does not fit; those behind that hold their blocks already may pass
 	for i := 0; i < l.waiting.len(); {
 		if len(l.running) >= l.cfg.MaxSeqs {
 			return true
@@ -62,13 +63,17 @@ func (l *lane) admitV1(f *flight, budget int) bool {
 			return false
 		}
 		s := l.waiting.at(i)
-		if l.skipped(f, s) {
+		if l.skipped(f, s) || blocked && s.stage != fetched {
 			i++
 			continue
 		}
 		n, fits := l.fitV1(s, budget)
-		if !fits {
+		if !fits && l.fetched == 0 {
 			return !l.shared && !l.cfg.CountRetries && i == 0
+		}
+		if !fits {
+			blocked = true
+			continue
 		}
 		if n == 0 { // holds its blocks now and waits for their contents
 			i++
@@ -78,7 +83,7 @@ func (l *lane) admitV1(f *flight, budget int) bool {
 		budget -= n
 		f.add(s, n)
 	}
-	return l.waiting.len() == 0
+	return l.waiting.len() == 0 || blocked && l.fetched == 0
 }
 
 // skipped reports whether a waiting request cannot start yet while those behind it can.
@@ -96,6 +101,7 @@ func (l *lane) fitV1(s *seq, budget int) (int, bool) {
 	if s.stage == fetched {
 		s.computed = s.known() - 1
 		s.Remote = false // if it loses its blocks, it computes them here
+		l.fetched--
 		return 1, true
 	}
 	hits := l.lookup(s)
@@ -109,8 +115,8 @@ func (l *lane) fitV1(s *seq, budget int) (int, bool) {
 	}
 	n = min(n, budget)
 	upto := cached + n
-	if l.cfg.ReserveFull || s.Remote {
-		upto = s.known()
+	if l.cfg.ReserveFull || s.Remote || l.fetched > 0 {
+		upto = s.known() // blocks held for KV on its way cannot be taken back, so nobody starts in vain
 	}
 	short := l.need(s, upto, hits) > l.pool.Free()-l.reserve()
 	if !short || l.cfg.CountRetries {
@@ -123,6 +129,7 @@ func (l *lane) fitV1(s *seq, budget int) (int, bool) {
 	if s.Remote {
 		l.grow(s, s.known())
 		s.stage = fetched
+		l.fetched++
 		l.fetches = append(l.fetches, s.ID)
 		return 0, true
 	}

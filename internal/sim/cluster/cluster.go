@@ -47,7 +47,11 @@ type Config struct {
 	Single  bool // run every step on its own; the result is the same, only slower
 }
 
-// ErrStuck means that requests were left over with nothing to wait for.
+// patience is the number of events without a token after which a run is given up: requests take each
+// other's blocks away for ever.
+const patience = 1 << 20
+
+// ErrStuck means that requests were left over with nothing to wait for, or nothing came of waiting.
 var ErrStuck = errors.New("simulation stuck")
 
 // Cluster is a set of engines and the way to them.
@@ -66,6 +70,7 @@ type Cluster struct {
 	live    int // requests sent and not ended
 	result  *Result
 	sampled bool
+	barren  int // events since the last token
 }
 
 // New makes a cluster of empty engines.
@@ -158,6 +163,9 @@ func (c *Cluster) Run(l Load) (*Result, error) {
 		}
 		c.now = e.At
 		c.handle(e.Data)
+		if c.barren++; c.barren > patience {
+			return nil, fmt.Errorf("%w: no token in %d events, at %v", ErrStuck, patience, c.now)
+		}
 	}
 	if c.live > 0 || !c.client.done() {
 		return nil, fmt.Errorf("%w: %d requests left at %v", ErrStuck, c.live, c.now)
@@ -167,7 +175,7 @@ func (c *Cluster) Run(l Load) (*Result, error) {
 
 func (c *Cluster) start(l Load) {
 	c.queue.Reset()
-	c.now, c.live, c.sampled = 0, 0, false
+	c.now, c.live, c.barren, c.sampled = 0, 0, 0, false
 	c.result = &Result{}
 	c.slots, c.vacant = c.slots[:0], c.vacant[:0]
 	for _, n := range c.nodes {
@@ -187,7 +195,7 @@ func (c *Cluster) handle(e event) {
 	case linkTurns:
 		c.linkTurned()
 	case retries:
-		c.startTransfer(e.id)
+		c.retried(e.id)
 	case handOver:
 		c.handedOver(e.id)
 	case releases:

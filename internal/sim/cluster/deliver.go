@@ -16,6 +16,7 @@ type slot struct {
 	prefill  int   // engine that computed its prompt
 	lastStep int32 // step of its latest chunk
 	phase    phase
+	next     time.Duration // when what it waits for outside an engine happens
 	aborts   bool
 	tries    int
 }
@@ -33,8 +34,8 @@ const (
 // arrived hands a request to an engine.
 func (c *Cluster) arrived(id int32) {
 	s := &c.slots[id]
-	if s.phase != inFront {
-		return
+	if s.phase != inFront || s.next != c.now {
+		return // of a request that is no more
 	}
 	if c.cfg.Disagg != nil {
 		c.toPrefill(id)
@@ -48,7 +49,10 @@ func (c *Cluster) toEngine(id int32, remote bool) {
 	s := &c.slots[id]
 	n := c.nodes[c.router.pick(c, c.nodes[:len(c.cfg.Engines)], &s.call)]
 	s.node, s.phase = n.index, answers
-	s.req.Engine, s.req.Queued = n.index, c.now
+	s.req.Engine = n.index
+	if s.req.Queued == unset {
+		s.req.Queued = c.now
+	}
 	err := n.engine.Submit(sim.Request{
 		ID: int(id), Arrive: c.now, Prompt: s.call.Prompt, Out: s.call.Out, Stops: s.call.Stops, MaxOut: s.call.MaxOut,
 		OutStream: s.call.OutStream, Adapter: s.call.Adapter, Remote: remote,
@@ -64,6 +68,9 @@ func (c *Cluster) toEngine(id int32, remote bool) {
 func (c *Cluster) deliver(n *node, out *sim.Outputs, ends []time.Duration) {
 	if len(ends) == 0 {
 		return
+	}
+	if len(out.List) > 0 {
+		c.barren = 0
 	}
 	base := n.log.base + int32(len(n.log.ends))
 	n.log.ends = append(n.log.ends, ends...)

@@ -43,6 +43,7 @@ func (c *Cluster) toPrefill(id int32) {
 	s := &c.slots[id]
 	n := c.nodes[c.router.pick(c, c.nodes[len(c.cfg.Engines):], &s.call)]
 	s.node, s.prefill, s.phase = n.index, n.index, prefills
+	s.req.Queued = c.now
 	err := n.engine.Submit(sim.Request{
 		ID: int(id), Arrive: c.now, Prompt: s.call.Prompt, Out: 1, OutStream: s.call.OutStream, Adapter: s.call.Adapter,
 	})
@@ -57,12 +58,13 @@ func (c *Cluster) toPrefill(id int32) {
 func (c *Cluster) prefilled(_ *node, id int32) {
 	s := &c.slots[id]
 	s.phase, s.node = between, -1
-	c.at(c.now+ns(c.cfg.Disagg.ProxyNS), handOver, id)
+	s.next = c.now + ns(c.cfg.Disagg.ProxyNS)
+	c.at(s.next, handOver, id)
 }
 
 // handedOver submits a request to a decode engine.
 func (c *Cluster) handedOver(id int32) {
-	if c.slots[id].phase == between {
+	if s := &c.slots[id]; s.phase == between && s.next == c.now {
 		c.toEngine(id, true)
 	}
 }
@@ -87,6 +89,7 @@ type reception struct {
 	from    int  // prefill engine of the transfer under way or waited for
 	waiting bool // for that engine to end its step
 	served  bool // some transfer of this batch has begun
+	active  bool
 	started time.Duration
 }
 
@@ -95,7 +98,7 @@ func (r *reception) waitsFor(node int) bool { return r.waiting && r.from == node
 // beginReceive starts receiving the prompts of a batch that was planned.
 func (c *Cluster) beginReceive(n *node, b *sim.Batch) {
 	r := &n.receive
-	r.todo, r.served, r.started = r.todo[:0], false, c.now
+	r.todo, r.served, r.active, r.started = r.todo[:0], false, true, c.now
 	for _, it := range b.Items {
 		if it.Receive {
 			r.todo = append(r.todo, int32(it.ID))
@@ -109,7 +112,8 @@ func (c *Cluster) nextReceive(n *node) {
 	r := &n.receive
 	d := c.cfg.Disagg
 	if len(r.todo) == 0 {
-		end := c.now + ns(d.FirstNS)
+		r.active = false
+		end := n.pass(c.now, ns(d.FirstNS))
 		n.flights = append(n.flights, flying{ends: []time.Duration{end}, started: r.started})
 		c.at(end, stepEnds, int32(n.index))
 		return
@@ -214,7 +218,8 @@ func (c *Cluster) transferred(id int32) {
 	l := &c.link.cfg
 	if l.FailureRate > 0 && c.link.draw.Float64() < l.FailureRate {
 		if s.tries++; s.tries <= l.Retries {
-			c.at(c.now+ns(l.RetryNS), retries, id)
+			s.next = c.now + ns(l.RetryNS)
+			c.at(s.next, retries, id)
 			return
 		}
 		c.lost(n, id)
@@ -246,6 +251,13 @@ func (c *Cluster) dropTransfer(id int32) {
 			n.receive.waiting = false
 			c.nextReceive(n)
 		}
+	}
+}
+
+// retried starts a transfer again.
+func (c *Cluster) retried(id int32) {
+	if c.slots[id].next == c.now {
+		c.startTransfer(id)
 	}
 }
 

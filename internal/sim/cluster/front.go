@@ -40,6 +40,7 @@ func (c *Cluster) ingest(group []int32, end time.Duration) {
 		if c.cfg.Front.Together {
 			reach[i] = last
 		}
+		c.slots[id].next = reach[i]
 		c.at(reach[i], arrives, id)
 	}
 }

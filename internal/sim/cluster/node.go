@@ -53,6 +53,9 @@ func (n *node) depth() int {
 // plan starts as many steps as the engine allows.
 func (c *Cluster) plan(n *node) {
 	n.planning = false
+	if n.receive.active {
+		return // it plans again when the prompts are in
+	}
 	if c.now < n.paused {
 		c.wake(n)
 		return

@@ -20,7 +20,7 @@ type Request struct {
 	Index     int // position in the load
 	Due       time.Duration
 	Sent      time.Duration
-	Queued    time.Duration // reached the engine that answers
+	Queued    time.Duration // reached an engine
 	Scheduled time.Duration // left its queue for the first time
 	First     time.Duration // first token at the client
 	Last      time.Duration // last token at the client
@@ -79,7 +79,7 @@ type Sample struct {
 type Result struct {
 	Requests []Request // in the order in which they ended; empty when a sink took them
 	Duration time.Duration
-	Gaps     []Gap // every inter-token latency of the run, in order of time
+	Gaps     []Gap // every inter-token latency of the run
 	Samples  []Sample
 	Engines  []sim.Stats // counters of each engine, over all its runs
 	Digest   uint64      // of all batches of all engines, over all runs
