@@ -146,6 +146,11 @@ func checkCounts(r *Result, report reporter) {
 	}
 	if known && completed > asked {
 		fact, _ := r.Context.Get("num_prompts")
+		if strings.HasPrefix(fact.From, byPosition) { // the list was matched with the wrong results
+			r.Context = slices.DeleteFunc(r.Context, func(f Fact) bool { return f.Name == fact.Name })
+			report(Note, "%s requests completed, but %s on line %d has %s: the list does not fit the results below it", formatFloat(completed), fact.From, fact.Line, formatFloat(asked))
+			return
+		}
 		report(Violated, "%s requests completed of %s that %s (line %d) says were asked for", formatFloat(completed), formatFloat(asked), fact.From, fact.Line)
 	}
 	if known && completed != asked {

@@ -53,6 +53,7 @@ func TestDamage(t *testing.T) {
 		{"percentiles out of order", strings.Replace(smallBlock, "71.20", "51.20", 1), 1, Violated, 1, "p99_ttft_ms (51.20) is below median_ttft_ms (54.00)"},
 		{"more than asked for", "vllm bench serve --num-prompts 4\n" + smallBlock, 1, Violated, 2, "8 requests completed of 4"},
 		{"fewer than asked for", "vllm bench serve --num-prompts 10\n" + smallBlock, 1, Note, 2, "8 of 10 requests completed"},
+		{"list that does not fit", "num_prompts: 4, 8\n" + smallBlock, 1, Note, 2, "position 1 of 2 in the list above on line 1 has 4: the list does not fit"},
 		{"other input than announced", "#Input tokens: 4000\n" + smallBlock, 1, Violated, 2, "4000 were announced"},
 		{"object cut", `{"duration": 16.0, "completed": 8, "request_throughput": 0.5, "mean_ttft_`, 1, Truncated, 1, "not whole: it breaks off on line 1"},
 		{"object cut early", `{"duration": 16.0, "completed": 8, "mean_`, 0, Damaged, 1, "looks like a result"},
@@ -177,6 +178,16 @@ func TestEngineLinesFindTheirRun(t *testing.T) {
 	}
 	if h.Bad() != 0 {
 		t.Errorf("problems %v", h.Results[0].Problems)
+	}
+}
+
+func TestRubbishIsBounded(t *testing.T) {
+	h, err := Read("f", strings.NewReader(strings.Repeat(`{"duration": 3.5, "completed": 2}`+"\n", 3000)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(h.Problems) != maxProblems+1 || h.Bad() != 1 {
+		t.Errorf("%d problems, %d bad", len(h.Problems), h.Bad())
 	}
 }
 

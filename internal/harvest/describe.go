@@ -70,6 +70,9 @@ func (c *collector) repeats() bool {
 	return slices.ContainsFunc(c.run.names, multi) || c.run.cmd != nil && slices.ContainsFunc(flagsOf(c.run.cmd.text), multi)
 }
 
+// byPosition begins the provenance of a setting that is known only by its place in a list.
+const byPosition = "position "
+
 // addHints tells of settings by position: the n-th result below a list has its n-th value.
 func (c *collector) addHints(r *Result) {
 	for i := range c.hints {
@@ -78,7 +81,7 @@ func (c *collector) addHints(r *Result) {
 		case len(h.values) == 1:
 			r.Context.propose(Fact{h.name, json.Number(h.values[0]), "line above", h.line})
 		case h.next < len(h.values):
-			from := fmt.Sprintf("position %d of %d in the list above", h.next+1, len(h.values))
+			from := fmt.Sprintf(byPosition+"%d of %d in the list above", h.next+1, len(h.values))
 			r.Context.propose(Fact{h.name, json.Number(h.values[h.next]), from, h.line})
 		}
 		h.next++

@@ -261,6 +261,15 @@ func (s *scanner) noResult() {
 	}
 }
 
+// maxProblems bounds what is said about a file of rubbish.
+const maxProblems = 1000
+
 func (s *scanner) problem(line int, kind Kind, text string) {
+	switch n := len(s.out.Problems); {
+	case n == maxProblems:
+		kind, text = Damaged, fmt.Sprintf("more than %d problems; the rest is not listed", maxProblems)
+	case n > maxProblems:
+		return
+	}
 	s.out.Problems = append(s.out.Problems, Problem{File: s.file, Line: line, Kind: kind, Text: text})
 }
