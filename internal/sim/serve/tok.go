@@ -3,22 +3,27 @@ package serve
 // The built-in tokenizer. It needs no table and every id decodes, so token counts in usage, in
 // /tokenize and in generated text agree exactly:
 //
-//   - a run of lower-case ASCII letters is cut every four letters, and one space before the run
+//   - a run of lower-case ASCII letters is cut every six letters, and one space before the run
 //     belongs to its first piece; each piece is one token;
 //   - every other byte is one token, and so is a single letter without a space.
 //
 // Ids 0-255 are the bytes. Pieces follow, ordered by length, then by spelling, first all without
 // a space and then all with one. The last id is the end-of-sequence token, which decodes to nothing.
 const (
-	pieceLetters = 4
-	pieceCount   = 26 + 26*26 + 26*26*26 + 26*26*26*26
+	pieceLetters = 6 // makes prose about as many tokens as the usual vocabularies do
+	pieceCount   = 26 + 26*26 + 26*26*26 + 26*26*26*26 + 26*26*26*26*26 + 26*26*26*26*26*26
 	pieceBase    = 256
 	eosID        = pieceBase + 2*pieceCount
 	vocabSize    = eosID + 1
 )
 
 // pieceStart[n] is the number of pieces shorter than n letters.
-var pieceStart = [pieceLetters + 2]int32{0, 0, 26, 26 + 26*26, 26 + 26*26 + 26*26*26, pieceCount}
+var pieceStart = func() (start [pieceLetters + 2]int32) {
+	for n, size := 2, int32(26); n < len(start); n, size = n+1, size*26 {
+		start[n] = start[n-1] + size
+	}
+	return start
+}()
 
 func isLower(c byte) bool { return c-'a' < 26 }
 
