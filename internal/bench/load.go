@@ -272,9 +272,6 @@ func (s *session) warmup(ctx context.Context, l *load, wcfg workload.Config) err
 		return nil
 	}
 	if l.plan.Due == nil {
-		if l.plan.Until > 0 {
-			l.plan.Until += l.warmup.For // the time asked for is that of the measured part
-		}
 		return nil
 	}
 	return l.shift(c)

@@ -10,7 +10,7 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/chart"
-	"spate/internal/config"
+	"spate/internal/flags"
 	"spate/internal/interop"
 	"spate/internal/metrics"
 	"spate/internal/result"
@@ -37,7 +37,7 @@ func (s *session) saveVLLM(recs []call.Record) ([]string, error) {
 	if !o.PyTorchBenchmarks {
 		return files, nil
 	}
-	extra, err := v.EncodePyTorch(s.arguments(), s.Config.Model.ID)
+	extra, err := v.EncodePyTorch(s.arguments(), s.target.model)
 	if err != nil {
 		return files, fmt.Errorf("encode PyTorch result: %w", err)
 	}
@@ -126,19 +126,10 @@ func (s *session) rateChanges(recs []call.Record) []interop.VLLMRateChange {
 
 // arguments are the settings as the PyTorch variant lists them.
 func (s *session) arguments() interop.Object {
-	c := s.Config
 	o := interop.Object{}
-	o.Set("backend", string(c.Target.Backend))
-	o.Set("base_url", config.RedactText(s.target.client.BaseURLs[0]))
-	o.Set("endpoint", c.Target.Endpoint)
-	o.Set("dataset_name", c.Dataset.Name)
-	o.Set("model", c.Model.ID)
-	o.Set("num_prompts", c.Load.NumPrompts)
-	o.Set("request_rate", float64(c.Load.RequestRate))
-	o.Set("burstiness", float64(c.Load.Burstiness))
-	if c.Load.MaxConcurrency != nil {
-		o.Set("max_concurrency", *c.Load.MaxConcurrency)
+	for _, a := range flags.Arguments(s.Config) {
+		o.Set(a.Name, a.Value)
 	}
-	o.Set("seed", int(c.Load.Seed))
+	o.Set("model", s.target.model)
 	return o
 }

@@ -337,3 +337,11 @@ func TestSettingsReadBackFromJSON(t *testing.T) {
 		t.Errorf("read back (-written +read):\n%s", diff)
 	}
 }
+
+func TestBaseURLWithVersionIsTakenWithout(t *testing.T) {
+	b := Bench{Target: Target{Backend: OpenAI, Endpoint: CompletionsPath, BaseURLs: []string{"https://api.example.com/v1/"}}}
+	notes := b.Resolve()
+	if b.Target.BaseURLs[0] != "https://api.example.com" || len(notes) != 1 {
+		t.Errorf("base URL %s, notes %q", b.Target.BaseURLs[0], notes)
+	}
+}

@@ -291,6 +291,29 @@ func (b *Bench) Secrets() []string {
 			add(password)
 		}
 	}
+	for _, raw := range []json.RawMessage{b.Body.Extra, b.Body.ChatTemplate} {
+		var v any
+		if json.Unmarshal(raw, &v) == nil {
+			secretValues(v, add)
+		}
+	}
 	slices.SortFunc(all, func(x, y string) int { return len(y) - len(x) })
 	return all
+}
+
+// secretValues finds the texts under keys that mean secrets, anywhere in a JSON value.
+func secretValues(v any, add func(string)) {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, inner := range v {
+			if s, ok := inner.(string); ok && secretKey(k) {
+				add(s)
+			}
+			secretValues(inner, add)
+		}
+	case []any:
+		for _, inner := range v {
+			secretValues(inner, add)
+		}
+	}
 }

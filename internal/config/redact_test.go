@@ -130,3 +130,14 @@ func FuzzRedact(f *testing.F) {
 		}
 	})
 }
+
+func TestSecretsInBodies(t *testing.T) {
+	b := Bench{}
+	b.Body.Extra = json.RawMessage(`{"seed":1,"nested":[{"api_key":"deep-secret"}],"max_tokens":"not one"}`)
+	if got := b.Secrets(); len(got) != 1 || got[0] != "deep-secret" {
+		t.Errorf("Secrets() = %q, want the nested key alone", got)
+	}
+	if got := b.Scrub(`server said {"api_key":"deep-secret"}`); strings.Contains(got, "deep-secret") {
+		t.Errorf("Scrub left the secret: %s", got)
+	}
+}

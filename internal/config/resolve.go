@@ -27,7 +27,12 @@ func (b *Bench) Resolve() []string {
 		if u != "" && !strings.Contains(u, "://") {
 			u = "http://" + u
 		}
-		b.Target.BaseURLs[i] = strings.TrimRight(u, "/")
+		u = strings.TrimRight(u, "/")
+		if base, ok := strings.CutSuffix(u, "/v1"); ok && strings.HasPrefix(b.Target.Endpoint, "/v1/") {
+			note("--base-url %s is used without /v1, which the endpoint %s brings", RedactText(u), b.Target.Endpoint)
+			u = base
+		}
+		b.Target.BaseURLs[i] = u
 	}
 	if len(b.Output.PercentileMetrics) == 0 {
 		b.Output.PercentileMetrics = []Metric{TTFT, TPOT, ITL}

@@ -95,6 +95,8 @@ type run struct {
 	starved int
 	warmed  int           // warm-up requests let go
 	measure time.Duration // first measured dispatch, or call.Unset
+
+	measuring chan struct{} // closed at the first measured dispatch
 }
 
 // feed keeps encoded requests of one source ready ahead of their due time.
@@ -120,7 +122,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	}
 	flight, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := &run{cfg: cfg, live: cfg.Live, ctx: flight, measure: call.Unset}
+	r := &run{cfg: cfg, live: cfg.Live, ctx: flight, measure: call.Unset, measuring: make(chan struct{})}
 	r.queue.more = sync.NewCond(&r.queue.mu)
 	stopFeeds := r.startFeeds(ctx)
 
@@ -190,20 +192,11 @@ func (r *run) stopper(ctx context.Context, start time.Duration, cancel context.C
 	var user bool
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		var until <-chan time.Time
-		if r.cfg.Plan.Until > 0 {
-			t := time.NewTimer(start + r.cfg.Plan.Until - r.cfg.Clock.Now())
-			defer t.Stop()
-			until = t.C
-		}
-		select {
-		case <-quit:
+		switch r.await(ctx, start, quit) {
+		case overQuit:
 			return
-		case <-ctx.Done():
+		case overUser:
 			user = true
-		case <-r.cfg.Stop:
-			user = true
-		case <-until:
 		}
 		close(stop)
 		if user || r.cfg.Grace < 0 {
@@ -221,6 +214,47 @@ func (r *run) stopper(ctx context.Context, start time.Duration, cancel context.C
 		close(quit)
 		wg.Wait()
 		return user
+	}
+}
+
+// over says why waiting for the end of sending ended.
+type over int
+
+const (
+	overTime over = iota
+	overUser
+	overQuit
+)
+
+// await waits for the end of sending. A closed loop's time begins with its first measured request,
+// so that a warm-up takes nothing from it; an open loop's warm-up is part of its schedule.
+func (r *run) await(ctx context.Context, start time.Duration, quit <-chan struct{}) over {
+	var begin <-chan struct{}
+	var until <-chan time.Time
+	arm := func() {
+		if r.cfg.Plan.Until > 0 {
+			until = time.After(start + r.cfg.Plan.Until - r.cfg.Clock.Now())
+		}
+	}
+	if r.cfg.Plan.Due == nil && r.cfg.Warmup != nil {
+		begin = r.measuring
+	} else {
+		arm()
+	}
+	for {
+		select {
+		case <-begin:
+			begin, start = nil, r.cfg.Clock.Now()
+			arm()
+		case <-quit:
+			return overQuit
+		case <-ctx.Done():
+			return overUser
+		case <-r.cfg.Stop:
+			return overUser
+		case <-until:
+			return overTime
+		}
 	}
 }
 
@@ -379,9 +413,14 @@ func (r *run) noteDue(req *call.Request, now time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tally.Due++
-	if req.Phase == call.Measure && (r.measure == call.Unset || now < r.measure) {
+	if req.Phase != call.Measure {
+		return
+	}
+	if r.measure == call.Unset {
+		close(r.measuring)
 		r.measure = now
 	}
+	r.measure = min(r.measure, now)
 }
 
 // slot serves queued requests one after the other.

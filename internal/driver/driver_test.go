@@ -346,3 +346,18 @@ func TestPacerIsNeverEarly(t *testing.T) {
 		t.Error("a stop was not noticed")
 	}
 }
+
+func TestAWarmupTakesNothingFromTheTime(t *testing.T) {
+	plan := must(schedule.Closed(2, 0)).For(200 * time.Millisecond)
+	warm := &Warmup{Source: &numbers{n: 1 << 20}, N: 8}
+	got := play(t, Config{Plan: plan, Source: &numbers{n: 1 << 20}, Warmup: warm, Grace: -1}, &server{takes: 50 * time.Millisecond})
+	var last time.Duration
+	for _, r := range got.recs {
+		if r.Phase == call.Measure {
+			last = max(last, r.Dispatched)
+		}
+	}
+	if span := last - got.res.Measure; got.res.Measure-got.res.Start < 150*time.Millisecond || span < 100*time.Millisecond {
+		t.Errorf("measured for %v after a warm-up of %v, want about 200 ms after about 200 ms", span, got.res.Measure-got.res.Start)
+	}
+}

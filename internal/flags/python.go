@@ -24,6 +24,43 @@ func Namespace(b *config.Bench) string {
 	return "Namespace(" + strings.Join(parts, ", ") + ")"
 }
 
+// Argument is one argument of vllm bench serve with its value as JSON has it.
+type Argument struct {
+	Name  string
+	Value any // nil, a bool, a number or a text
+}
+
+// Arguments lists what Namespace prints, for result files.
+func Arguments(b *config.Bench) []Argument {
+	shown := b.Redacted()
+	var out []Argument
+	for _, d := range table(&shown) {
+		if d.VLLM {
+			out = append(out, Argument{strings.ReplaceAll(d.Name, "-", "_"), argument(d.value)})
+		}
+	}
+	return out
+}
+
+func argument(v *value) any {
+	switch py := v.python(); {
+	case py == "None":
+		return nil
+	case py == "True", py == "False":
+		return py == "True"
+	case py[0] == '\'' || py[0] == '"': // a text, even one that reads like a number
+		return v.text()
+	default:
+		if n, err := strconv.Atoi(py); err == nil {
+			return n
+		}
+		if f, err := strconv.ParseFloat(py, 64); err == nil {
+			return f
+		}
+	}
+	return v.text()
+}
+
 // pyText is None for a string that is not set.
 func pyText(s string) string {
 	if s == "" {
