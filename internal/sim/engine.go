@@ -148,7 +148,7 @@ func (e *Engine) newSeq() *seq {
 
 // recycle keeps the memory of a request that nothing refers to any more.
 func (e *Engine) recycle(s *seq) {
-	*s = seq{blocks: s.blocks[:0], side: s.side[:0], hashes: s.hashes[:0]}
+	*s = seq{blocks: s.blocks[:0], side: s.side[:0], hashes: s.hashes[:0], finds: s.finds[:0]}
 	e.idle = append(e.idle, s)
 }
 

@@ -49,11 +49,17 @@ func (l *lane) lookup(s *seq) []int32 {
 		return l.hits
 	}
 	for k := 0; (k+1)*l.size() < s.known(); k++ {
+		if k < len(s.finds) && l.pool.Still(s.finds[k]) {
+			l.hits = append(l.hits, s.finds[k].Block)
+			continue
+		}
+		s.finds = s.finds[:min(k, len(s.finds))]
 		b, ok := l.pool.Lookup(s.hash(k, l.size()))
 		if !ok {
 			break
 		}
 		l.hits = append(l.hits, b)
+		s.finds = append(s.finds, l.pool.Found(b))
 	}
 	return l.hits
 }

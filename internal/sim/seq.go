@@ -24,8 +24,9 @@ type seq struct {
 	received bool
 
 	blocks []int32
-	side   []int32 // blocks of the groups that hold only the sliding window
-	named  int     // blocks published
+	side   []int32   // blocks of the groups that hold only the sliding window
+	named  int       // blocks published
+	finds  []kv.Find // what the last look into the cache gave
 	hashes []uint64
 	chain  kv.Chain
 

@@ -34,6 +34,7 @@ const (
 // arrived hands a request to an engine.
 func (c *Cluster) arrived(id int32) {
 	s := &c.slots[id]
+	c.barren = 0
 	if s.phase != inFront || s.next != c.now {
 		return // of a request that is no more
 	}

@@ -11,6 +11,7 @@ type block struct {
 	ref        int32
 	prev, next int32 // neighbours in the free list
 	twin, back int32 // ring of blocks with the same hash, oldest first
+	born       int32 // when it was given its hash
 }
 
 // Pool is a set of equal blocks. Free blocks are reused least recently freed first.
@@ -20,6 +21,7 @@ type Pool struct {
 	free          int
 	index         map[uint64]int32 // hash to the oldest block that has it
 	unhashedFirst bool
+	births        int32
 }
 
 // NewPool makes a pool of n empty blocks. With unhashedFirst, freed blocks without a hash are reused
@@ -59,6 +61,18 @@ func (p *Pool) Lookup(hash uint64) (int32, bool) {
 	return b, ok
 }
 
+// Find is a block that Lookup found, to be looked at again without another search.
+type Find struct{ Block, born int32 }
+
+// Found notes a block that Lookup found.
+func (p *Pool) Found(b int32) Find { return Find{b, p.blocks[b].born} }
+
+// Still reports whether Lookup would find the same block again.
+func (p *Pool) Still(f Find) bool {
+	x := &p.blocks[f.Block]
+	return x.hash != 0 && x.born == f.born
+}
+
 // Idle reports whether nobody holds block b, so that holding it takes a free block away.
 func (p *Pool) Idle(b int32) bool { return p.blocks[b].ref == 0 }
 
@@ -87,6 +101,8 @@ func (p *Pool) Publish(b int32, hash uint64) {
 		return
 	}
 	x.hash = hash
+	x.born = p.births
+	p.births++
 	first, ok := p.index[hash]
 	if !ok {
 		p.index[hash] = b
