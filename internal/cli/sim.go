@@ -6,10 +6,13 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"spate/internal/probe"
+	"spate/internal/sim/instance"
 	"spate/internal/sim/serve"
 )
 
@@ -21,32 +24,42 @@ type simOptions struct {
 	script string
 	faults []string
 	caFile string
+	delay  time.Duration
 	cfg    serve.Config
+	engine engineOptions
 }
 
 // newSim is `spate sim`: the embedded server alone.
 func newSim(p Process) *cobra.Command {
 	var o simOptions
 	cmd := &cobra.Command{
-		Use:   "sim",
-		Short: "Serve the embedded OpenAI-compatible server, to measure a client or a script against",
-		Long: `Serve answers on a timetable over the OpenAI protocol: when each token is written is known in advance and
-recorded, so that what a client reports can be compared with what happened. Faults can be injected by flag or by
-script; docs/sim.md describes both.`,
-		Example: `  spate sim --ttft 50ms --itl 10ms
-  spate sim --port 9000 --fault cut,at=5,p=0.1 --fault http,status=429,p=0.05`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runSim(cmd.Context(), p, &o) },
+		Use:   "sim [MODEL]",
+		Short: "Serve a simulated engine, or a timetable, over the OpenAI protocol",
+		Long: `Serve a model on a GPU that is not there: an engine of the version you name schedules, preempts and caches as
+the real one does, and every token comes when it would. Flags are those of vllm serve, and so are the errors. Without a
+model or a profile, ` + instance.DefaultProfile + ` is served.
+
+With --timetable, or any of the flags that describe one (--ttft, --itl, ...), answers follow a timetable instead: when each
+token is written is known in advance, so that what a client reports can be compared with what happened.
+
+Faults can be injected by flag, by script, or while the server runs; docs/sim.md describes all of it.`,
+		Example: `  spate sim Qwen/Qwen3-8B --gpu H100 --engine-version 0.10.1 --max-num-seqs 128
+  spate sim --profile Llama-3.3-70B-Instruct@H100-SXM --time-scale 10
+  spate sim --ttft 50ms --itl 10ms
+  spate sim --port 9000 --fault cut,at=5,p=0.1 --fault status,code=429,p=0.05`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return runSim(cmd, p, &o, args) },
 	}
 	f, t := cmd.Flags(), &o.cfg.Timetable
 	f.StringVar(&o.host, "host", "127.0.0.1", "address to listen on")
 	f.IntVar(&o.port, "port", 8000, "port to listen on; 0 picks a free one")
 	f.StringVar(&o.unix, "unix-socket", "", "listen on this Unix socket instead")
-	f.StringSliceVar(&o.cfg.Models, "model", nil, "model names to answer to (default spate-sim)")
-	f.IntVar(&o.cfg.MaxModelLen, "max-model-len", 0, "longest prompt and answer together (default 131072)")
+	f.StringSliceVar(&o.cfg.Models, "model", nil, "model to serve; with a timetable, names to answer to (default spate-sim)")
 	f.StringVar(&o.cfg.APIKey, "api-key", "", "ask for this key")
 	f.BoolVar(&o.cfg.TLS, "tls", false, "serve TLS with a certificate made on the spot")
 	f.StringVar(&o.caFile, "tls-ca-file", "", "write that certificate here, for --ca-cert")
+	f.DurationVar(&o.delay, "start-delay", 0, "wait this long before listening, as a server that loads its weights does")
+	o.engine.bind(cmd)
 	f.DurationVar(&t.TTFT, "ttft", 50e6, "time to first token")
 	f.DurationVar(&t.ITL, "itl", 10e6, "time between chunks")
 	f.IntVar(&t.ChunkTokens, "tokens-per-chunk", 1, "tokens in each chunk")
@@ -70,7 +83,11 @@ script; docs/sim.md describes both.`,
 }
 
 // runSim serves until it is interrupted.
-func runSim(ctx context.Context, p Process, o *simOptions) error {
+func runSim(cmd *cobra.Command, p Process, o *simOptions, args []string) error {
+	ctx := cmd.Context()
+	if o.engine.list {
+		return listProfiles(p)
+	}
 	o.cfg.Addr = net.JoinHostPort(o.host, strconv.Itoa(o.port))
 	if o.unix != "" {
 		o.cfg.Addr = "unix:" + o.unix
@@ -79,12 +96,39 @@ func runSim(ctx context.Context, p Process, o *simOptions) error {
 	if o.cfg.Script, err = faultScript(p, o.script, o.faults); err != nil {
 		return usage{"spate sim", err}
 	}
+	var in *instance.Instance
+	if !o.engine.timetabled(cmd) {
+		if in, err = o.engine.build(p, &o.cfg, args); err != nil {
+			return err
+		}
+	} else {
+		o.cfg.Models = append(o.cfg.Models, args...)
+		o.cfg.MaxModelLen = o.engine.settings.MaxModelLen
+	}
+	return o.serve(ctx, p, in)
+}
+
+// serve runs the server, and prints its log when it simulates an engine.
+func (o *simOptions) serve(ctx context.Context, p Process, in *instance.Instance) error {
 	_, _ = probe.RaiseNoFile(1 << 20) // as many as the system gives; a refused connection says the rest
 	var signals <-chan os.Signal
 	if p.Interrupts != nil {
 		var quiet func()
 		signals, quiet = p.Interrupts()
 		defer quiet()
+	}
+	if in != nil {
+		say(p.Stderr, "%s\n", in.Title)
+		if err := in.Started(p.Stderr, os.Getpid()); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-time.After(o.delay):
+	case <-ctx.Done():
+		return nil
+	case <-signals:
+		return nil
 	}
 	srv, err := serve.Start(ctx, o.cfg)
 	if err != nil {
@@ -95,15 +139,25 @@ func runSim(ctx context.Context, p Process, o *simOptions) error {
 			return err
 		}
 	}
+	watching, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	if in != nil {
+		wg.Go(func() { in.Watch(watching, srv, p.Stderr, os.Getpid()) })
+	}
 	say(p.Stdout, "serving on %s\n", srv.URL())
 	select {
 	case <-ctx.Done():
 	case <-signals:
 	}
+	stop()
+	wg.Wait()
 	if err := srv.Stop(); err != nil {
 		return fmt.Errorf("stop the server: %w", err)
 	}
 	st := srv.Stats()
 	say(p.Stderr, "%+v\n", st)
+	if st.Lag.Lagging && in != nil {
+		say(p.Stderr, "the simulator was late: p99 %v behind its own deadlines; what was measured is partly this machine\n", st.Lag.P99)
+	}
 	return nil
 }

@@ -62,7 +62,9 @@ type Settings struct {
 
 // Bind adds the flags to a set, under vLLM's names.
 func (s *Settings) Bind(f *pflag.FlagSet) {
-	f.StringVar(&s.Model, "model", s.Model, "model to serve, such as Qwen/Qwen3-8B, or a folder with its config.json")
+	if f.Lookup("model") == nil { // commands with a wider meaning of the word have their own
+		f.StringVar(&s.Model, "model", "", "model to serve, such as Qwen/Qwen3-8B")
+	}
 	f.StringVar(&s.Engine, "engine", "vllm", "engine to behave like: vllm, sglang, lmdeploy")
 	f.StringVar(&s.Version, "engine-version", "", "its version, such as 0.6.6 or 0.10.1 (default "+defaultVersion+")")
 	f.StringVar(&s.GPU, "gpu", "", "GPU to behave like, such as H100 or A100-80GB")

@@ -49,7 +49,7 @@ func (in *Instance) Watch(ctx context.Context, srv *serve.Server, w io.Writer, p
 		}
 		active := work(before, after)
 		if active || busy {
-			for _, l := range in.periodic(before, after, time.Now().Sub(at)) {
+			for _, l := range in.periodic(before, after, time.Since(at)) {
 				if _, err := fmt.Fprintln(w, in.Conf.Prefix(time.Now(), pid, in.Conf.Engine.LogSource)+l); err != nil {
 					return
 				}

@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"spate/internal/config"
+	"spate/internal/sim/catalog"
+	"spate/internal/sim/engineconf"
+	"spate/internal/sim/instance"
+	"spate/internal/sim/serve"
+	"spate/internal/sim/wall"
+)
+
+// engineOptions are the flags of `spate sim` that describe a simulated engine.
+type engineOptions struct {
+	settings  engineconf.Settings
+	profile   string
+	scale     float64
+	timetable bool
+	details   bool
+	list      bool
+}
+
+func (o *engineOptions) bind(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.profile, "profile", "", "what to simulate by one name: model@gpu, or a calibrated profile")
+	f.BoolVar(&o.list, "list-profiles", false, "list the names --profile takes, and stop")
+	f.Float64Var(&o.scale, "time-scale", 1, "run this many times faster than the real server would")
+	f.BoolVar(&o.timetable, "timetable", false, "answer by a timetable instead of simulating an engine")
+	f.BoolVar(&o.details, "enable-logging-iteration-details", false, "log every step")
+	o.settings.Bind(f)
+	engineconf.BindIgnored(f)
+	f.SetNormalizeFunc(engineconf.Normalize)
+	cmd.SetFlagErrorFunc(unknownFlag)
+}
+
+// timetableFlags describe a timetable: any of them asks for one.
+var timetableFlags = []string{"timetable", "ttft", "itl", "tokens-per-chunk", "jitter", "ttft-spread", "prefill", "max-running", "prefix-cache"}
+
+// timetabled reports whether the server answers by a timetable.
+func (o *engineOptions) timetabled(cmd *cobra.Command) bool {
+	for _, name := range timetableFlags {
+		if cmd.Flags().Changed(name) {
+			return name != "timetable" || o.timetable
+		}
+	}
+	return false
+}
+
+// build puts the simulated engine into the server's settings. A refusal to start is printed as the
+// engine prints it, alone on its line, so that tools that read a real server's log can read this one.
+func (o *engineOptions) build(p Process, cfg *serve.Config, args []string) (*instance.Instance, error) {
+	if o.scale <= 0 {
+		return nil, usage{"spate sim", fmt.Errorf("time-scale is %v: it has to be above 0", o.scale)}
+	}
+	s := &o.settings
+	names := append(append([]string{}, args...), cfg.Models...)
+	if len(names) > 1 {
+		return nil, usage{"spate sim", fmt.Errorf("an engine serves one model, not %s: names to answer to are --served-model-name", strings.Join(names, " and "))}
+	}
+	if len(names) == 1 {
+		s.Model = names[0]
+		if data, err := p.ReadFile(filepath.Join(s.Model, "config.json")); err == nil {
+			s.Config = data
+		}
+	}
+	t := &cfg.Timetable
+	opt := instance.Options{
+		Settings: *s, Profile: o.profile, Scale: o.scale, Seed: t.Seed, Details: o.details,
+		Answers: wall.Answers{Len: t.OutputLen, Vary: t.OutputVary, Reasoning: t.Reasoning, ToolTokens: t.ToolTokens},
+	}
+	in, err := buildInstance(&opt)
+	if err != nil {
+		return nil, startRefusal(p, err)
+	}
+	for _, w := range in.Conf.Warnings {
+		say(p.Stderr, "note: %s\n", w)
+	}
+	own := *cfg
+	*cfg = in.Serve
+	cfg.Addr, cfg.APIKey, cfg.TLS, cfg.Script, cfg.TruthFile, cfg.Stamp = own.Addr, own.APIKey, own.TLS, own.Script, own.TruthFile, own.Stamp
+	cfg.PromptTokensDetails, cfg.RequestMetrics, cfg.Timetable.Seed = own.PromptTokensDetails, own.RequestMetrics, t.Seed
+	return in, nil
+}
+
+// startRefusal ends the command as the engine would end, or tells the user what was wrong with the
+// flags.
+func startRefusal(p Process, err error) error {
+	var start *catalog.StartError
+	if !errors.As(err, &start) {
+		return usage{"spate sim", err}
+	}
+	say(p.Stderr, "%s\n", start)
+	if strings.HasSuffix(start.Type, "error") { // the argument parser's own
+		return exit{ExitUsage}
+	}
+	return exit{ExitFailed}
+}
+
+// unknownFlag names the nearest flag, and says what the engine's own command line says.
+func unknownFlag(cmd *cobra.Command, err error) error {
+	name, ok := strings.CutPrefix(err.Error(), "unknown flag: --")
+	if !ok {
+		return usage{cmd.CommandPath(), err}
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	return usage{cmd.CommandPath(), fmt.Errorf("unknown flag --%s%s\n%w", name, config.DidYouMean(name, known), catalog.UnknownFlag([]string{"--" + name}))}
+}
+
+// buildInstance looks the profile up among the calibrated ones and builds.
+func buildInstance(o *instance.Options) (*instance.Instance, error) {
+	return instance.Build(*o)
+}
+
+// listProfiles prints what --profile takes.
+func listProfiles(p Process) error {
+	say(p.Stdout, "uncalibrated, computed from the model's config.json and the GPU's datasheet (any model@gpu works):\n")
+	for _, pair := range engineconf.CommonProfiles() {
+		gpus := "1 GPU"
+		if pair.TP > 1 {
+			gpus = fmt.Sprintf("%d GPUs", pair.TP)
+		}
+		say(p.Stdout, "  %-48s %s\n", pair.Name(), gpus)
+	}
+	return nil
+}
