@@ -45,6 +45,9 @@ func (r *Report) Advice(w io.Writer, b Bounds) error {
 		r.Levels[i].advise(&s, r.Host.CPUs())
 	}
 	s.WriteString("\n" + r.recommend(b) + "\n")
+	if busy := r.busy(); busy != "" {
+		s.WriteString("Note: " + busy + "\n")
+	}
 	if _, err := io.WriteString(w, s.String()); err != nil {
 		return fmt.Errorf("write the calibration: %w", err)
 	}
@@ -64,6 +67,14 @@ func (lv *Level) advise(s *strings.Builder, cpus float64) {
 		fmt.Fprintf(s, ";\n%16s   the server, on the same cores, fell %.0f ms behind its timetable", "", late)
 	}
 	s.WriteString(")\n")
+}
+
+// busy says that the machine had other work before the first run, or nothing.
+func (r *Report) busy() string {
+	if load := r.Host.Load[0]; load > r.Host.CPUs()/2 {
+		return fmt.Sprintf("the machine was not quiet: its load average was %.1f before the first run, so these figures are worse than the client.", load)
+	}
+	return ""
 }
 
 // off says by how much a figure is wrong.

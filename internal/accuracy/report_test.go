@@ -87,12 +87,16 @@ func TestAdvice(t *testing.T) {
 			"at 1,500 streams:", "p99 ITL 1.10 ms too low", "fell 35 ms behind its timetable", "up to 100 concurrent streams",
 		}},
 		{"a good level above a bad one does not count", []Level{at(1, good, nil), at(10, slow, nil), at(100, good, nil)}, 1, []string{"up to 1 concurrent stream:"}},
+		{"a busy machine", []Level{at(10, good, nil)}, 10, []string{"not quiet: its load average was 9.0"}},
 		{"none", []Level{at(10, slow, nil)}, 0, []string{"Do not trust this host: not even at 10 streams"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			r := &Report{Levels: c.levels}
 			r.Host.Cores = 2
+			if c.name == "a busy machine" {
+				r.Host.Load[0] = 9
+			}
 			b := Bounds{TTFT: 5 * time.Millisecond, ITL: time.Millisecond}
 			if got := r.Trusted(b); got != c.trusted {
 				t.Errorf("trusted up to %d, want %d", got, c.trusted)

@@ -13,6 +13,9 @@ func (r *Report) Markdown(w io.Writer) error {
 	h := &r.Host
 	fmt.Fprintf(&b, "%d cores (%s), %s %s, %s; medians of %d runs, [lowest .. highest] where two numbers follow.\n",
 		h.Cores, h.CPU, h.OS, h.Kernel, h.Go, r.Repeat)
+	if busy := r.busy(); busy != "" {
+		fmt.Fprintf(&b, "\n**Not for the record:** %s\n", busy)
+	}
 	r.accuracyTable(&b)
 	r.costTable(&b)
 	r.otherTables(&b)
