@@ -14,8 +14,8 @@ import (
 // bytes before and after that text says the same, with another text. Anything else, be it an
 // escaped character or the last event's finish reason, is parsed as usual.
 //
-// On a stream that arrives faster than it is read this is most of the client's work: 40 ns an event
-// instead of 900.
+// On a stream that arrives faster than it is read, parsing was most of the client's work: about 60 ns
+// an event now, about a microsecond before.
 type form struct {
 	wire []byte // the event it was learnt from, from "data: " to the blank line
 	text int    // where the text begins in it
