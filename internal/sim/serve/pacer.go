@@ -11,7 +11,13 @@ import (
 type pacer struct {
 	engine Engine
 	alarm  *alarm
-	frame  frame // scratch of the loop's thread
+	own    scribe // of the loop's thread
+
+	gathering bool     // Emit collects instead of writing
+	burst     []letter // what it collected
+	helpers   []*scribe
+	staff     sync.WaitGroup
+	wrote     chan struct{} // one for each helper that is through
 
 	mu      sync.Mutex
 	inbox   []order
@@ -20,7 +26,6 @@ type pacer struct {
 
 	lag  lateHist                // of the engine's deadlines
 	dead atomic.Pointer[Failure] // why the engine is, when it is
-	gone []*stream               // streams whose write went wrong while the engine was emitting
 	done chan struct{}
 }
 
@@ -33,7 +38,7 @@ type order struct {
 }
 
 func newPacer(e Engine) *pacer {
-	return &pacer{engine: e, alarm: newAlarm(), done: make(chan struct{})}
+	return &pacer{engine: e, alarm: newAlarm(), done: make(chan struct{}), wrote: make(chan struct{}, maxScribes)}
 }
 
 func (p *pacer) send(o order) {
@@ -59,6 +64,7 @@ func (p *pacer) ask(f func(Engine)) bool {
 func (p *pacer) run() {
 	lockThread()
 	defer close(p.done)
+	defer p.dismiss()
 	for {
 		seen := p.alarm.count()
 		if p.pending.Load() && !p.orders() {
@@ -71,7 +77,7 @@ func (p *pacer) run() {
 			continue
 		}
 		p.lag.add(now - next)
-		p.engine.Advance(now)
+		p.advance(now)
 		p.dropGone(now)
 		p.feel()
 	}
@@ -116,9 +122,16 @@ func (p *pacer) feel() {
 
 // dropGone aborts streams that failed inside Emit, where the engine could not be called.
 func (p *pacer) dropGone(now int64) {
-	for i, s := range p.gone {
-		p.engine.Abort(now, s.req)
-		p.gone[i] = nil
+	p.drop(now, &p.own)
+	for _, h := range p.helpers {
+		p.drop(now, h)
 	}
-	p.gone = p.gone[:0]
+}
+
+func (p *pacer) drop(now int64, w *scribe) {
+	for i, s := range w.gone {
+		p.engine.Abort(now, s.req)
+		w.gone[i] = nil
+	}
+	w.gone = w.gone[:0]
 }

@@ -154,7 +154,19 @@ func (s *stream) Emit(o Output) {
 			return
 		}
 	}
-	f := &s.srv.pacer.frame
+	if p := s.srv.pacer; p.gathering {
+		p.burst = append(p.burst, letter{s, o})
+		return
+	}
+	s.deliver(&s.srv.pacer.own, o)
+}
+
+// deliver writes an output on the spot, with the scratch of the thread it runs on.
+func (s *stream) deliver(w *scribe, o Output) {
+	if s.ended.Load() || s.jammed.Load() && s.enqueue(o) {
+		return
+	}
+	f := &w.frame
 	for p := partRole; p < partEnd; p++ {
 		if !s.has(p, o) {
 			continue
@@ -164,7 +176,7 @@ func (s *stream) Emit(o Output) {
 		b := f.chunk(s.chunked, p == partTail)
 		n, err := s.wire.sendNow(b)
 		if err != nil {
-			s.srv.pacer.gone = append(s.srv.pacer.gone, s)
+			w.gone = append(w.gone, s)
 			s.end("abort")
 			return
 		}

@@ -3,7 +3,6 @@ package wall
 import (
 	"errors"
 	"math"
-	"net/http"
 	"time"
 
 	"spate/internal/rng"
@@ -121,7 +120,7 @@ func (e *Engine) enter(c *call) {
 	if err != nil {
 		f := &serve.Failure{Message: err.Error()}
 		if errors.Is(err, sim.ErrTooLong) {
-			f.Status, f.Type = http.StatusBadRequest, "BadRequestError"
+			f.Status, f.Type = 400, "BadRequestError"
 		}
 		c.node = nil
 		e.fail(c, f)

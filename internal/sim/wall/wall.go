@@ -74,6 +74,7 @@ var _ interface {
 	serve.Engine
 	serve.Mortal
 	serve.Preparer
+	serve.Burster
 } = (*Engine)(nil)
 
 // New makes a set of engines with nothing to do.
@@ -210,6 +211,10 @@ func (e *Engine) ResetPrefixCache() bool {
 	e.memory.reset()
 	return true
 }
+
+// Burst implements serve.Burster: every request that has started may get a token at the end of a
+// step.
+func (e *Engine) Burst() int { return len(e.slots) - len(e.vacant) }
 
 // States returns the state of each replica.
 func (e *Engine) States() []sim.State {
