@@ -24,7 +24,6 @@ type lane struct {
 
 	promptTook  time.Duration // duration of the last step with prompts
 	lastPlanned time.Duration
-	lastPrompts bool
 
 	hits []int32 // scratch
 }
@@ -108,7 +107,7 @@ func (l *lane) publish(s *seq, upto int) {
 	if !l.cfg.PrefixCaching {
 		return
 	}
-	for full := upto / l.size(); s.named < full; s.named++ {
+	for ; (s.named+1)*l.size() <= upto; s.named++ {
 		l.pool.Publish(s.blocks[s.named], s.hash(s.named, l.size()))
 	}
 }
@@ -123,10 +122,14 @@ func (l *lane) release(s *seq) {
 
 // tryGrow makes room for upto tokens of a running request if free blocks suffice.
 func (l *lane) tryGrow(s *seq, upto int) bool {
-	if l.need(s, upto, nil) > l.pool.Free() {
-		return false
+	if upto > len(s.blocks)*l.size() {
+		if l.need(s, upto, nil) > l.pool.Free() {
+			return false
+		}
+		l.grow(s, upto)
+		return true
 	}
-	l.grow(s, upto)
+	l.publish(s, upto)
 	return true
 }
 

@@ -76,7 +76,10 @@ func (l *lane) fitV0(s *seq, budget int) (int, bool) {
 
 // decodeAll gives every running request its next token, preempting from the end when blocks run out.
 func (l *lane) decodeAll(f *flight) {
-	for i := 0; i < len(l.running); i++ {
+	for i := 0; ; i++ {
+		if i >= len(l.running) { // it shrinks as requests are preempted
+			return
+		}
 		s := l.running[i]
 		n := l.share(s, 1+l.cfg.Drafts)
 		if n == 0 {

@@ -48,7 +48,7 @@ func (c *Cluster) arrived(id int32) {
 // toEngine submits a request to the engine that will answer it.
 func (c *Cluster) toEngine(id int32, remote bool) {
 	s := &c.slots[id]
-	n := c.nodes[c.router.pick(c, c.nodes[:len(c.cfg.Engines)], &s.call)]
+	n := c.nodes[c.router.pick(c.nodes[:len(c.cfg.Engines)], &s.call)]
 	s.node, s.phase = n.index, answers
 	s.req.Engine = n.index
 	if s.req.Queued == unset {
@@ -108,7 +108,7 @@ func (c *Cluster) extendRun(n *node, s *slot, o *sim.Output, base, steps int32) 
 		s.runs[len(s.runs)-1].Steps += steps
 		return 1
 	default:
-		c.result.Gaps = append(c.result.Gaps, Gap{n.log.at(base) - n.log.at(last), 1})
+		c.gap(n.log.at(base)-n.log.at(last), 1)
 	}
 	s.runs = append(s.runs, Run{base, steps})
 	return 0
@@ -116,14 +116,19 @@ func (c *Cluster) extendRun(n *node, s *slot, o *sim.Output, base, steps int32) 
 
 // gaps records the inter-token latencies of steps whose requests all go on from the step before.
 func (c *Cluster) gaps(n *node, ends []time.Duration, base int32, inRow, all int) {
-	g := c.result.Gaps
 	if inRow > 0 {
-		g = append(g, Gap{ends[0] - n.log.at(base-1), inRow})
+		c.gap(ends[0]-n.log.at(base-1), inRow)
 	}
 	for j := 1; j < len(ends); j++ {
-		g = append(g, Gap{ends[j] - ends[j-1], all})
+		c.gap(ends[j]-ends[j-1], all)
 	}
-	c.result.Gaps = g
+}
+
+// gap records an inter-token latency, unless a sink does its own arithmetic.
+func (c *Cluster) gap(d time.Duration, n int) {
+	if c.client.load.Sink == nil {
+		c.result.Gaps = append(c.result.Gaps, Gap{d, n})
+	}
 }
 
 // complete ends a request that got all its tokens.

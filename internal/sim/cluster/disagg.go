@@ -41,7 +41,7 @@ func (c *Cluster) prefills(n *node) bool { return n.index >= len(c.cfg.Engines) 
 // toPrefill submits a request to the engine that computes its prompt.
 func (c *Cluster) toPrefill(id int32) {
 	s := &c.slots[id]
-	n := c.nodes[c.router.pick(c, c.nodes[len(c.cfg.Engines):], &s.call)]
+	n := c.nodes[c.router.pick(c.nodes[len(c.cfg.Engines):], &s.call)]
 	s.node, s.prefill, s.phase = n.index, n.index, prefills
 	s.req.Queued = c.now
 	err := n.engine.Submit(sim.Request{

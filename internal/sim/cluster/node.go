@@ -111,9 +111,9 @@ func (c *Cluster) launch(n *node, b *sim.Batch, d time.Duration) {
 	end := n.pass(c.now, d)
 	f.ends = append(f.ends, end)
 	if !c.cfg.Single && b.Repeat > 1 {
-		horizon, any := c.queue.Next()
+		horizon, busy := c.queue.Next()
 		shape := b.Shape
-		for k := 1; k < b.Repeat && (!any || end < horizon); k++ {
+		for k := 1; k < b.Repeat && (!busy || end < horizon); k++ {
 			shape = shape.After(1)
 			end = n.pass(end, c.stepTime(n, shape))
 			f.ends = append(f.ends, end)

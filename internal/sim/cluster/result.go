@@ -79,7 +79,7 @@ type Sample struct {
 type Result struct {
 	Requests []Request // in the order in which they ended; empty when a sink took them
 	Duration time.Duration
-	Gaps     []Gap // every inter-token latency of the run
+	Gaps     []Gap // every inter-token latency of the run; empty with a sink
 	Samples  []Sample
 	Engines  []sim.Stats // counters of each engine, over all its runs
 	Digest   uint64      // of all batches of all engines, over all runs

@@ -21,7 +21,7 @@ type router struct {
 func (r *router) begin() { r.turn = 0 }
 
 // pick chooses a node and returns its position among all nodes.
-func (r *router) pick(c *Cluster, nodes []*node, call *Call) int {
+func (r *router) pick(nodes []*node, call *Call) int {
 	if len(nodes) == 1 {
 		return nodes[0].index
 	}

@@ -9,17 +9,22 @@ const none int32 = -1
 type block struct {
 	hash       uint64 // 0: contents unknown
 	ref        int32
-	prev, next int32 // neighbours in the free list
-	twin, back int32 // ring of blocks with the same hash, oldest first
 	born       int32 // when it was given its hash
+	prev, next int32 // neighbours in the free list
+	back, fore int32 // neighbours in its chain of the index
 }
+
+// chain is a list of blocks, oldest first, so that the oldest of several with the same contents is
+// found. Positions are one more than block numbers; zero is none.
+type chain struct{ first, last int32 }
 
 // Pool is a set of equal blocks. Free blocks are reused least recently freed first.
 type Pool struct {
 	blocks        []block
 	head, tail    int32
 	free          int
-	index         map[uint64]int32 // hash to the oldest block that has it
+	index         []chain // blocks with contents, by the low bits of their hash
+	hashed        int
 	unhashedFirst bool
 	births        int32
 }
@@ -27,7 +32,11 @@ type Pool struct {
 // NewPool makes a pool of n empty blocks. With unhashedFirst, freed blocks without a hash are reused
 // before any that could still be hit.
 func NewPool(n int, unhashedFirst bool) *Pool {
-	p := &Pool{blocks: make([]block, n), index: map[uint64]int32{}, unhashedFirst: unhashedFirst}
+	size := 16
+	for size < 2*n {
+		size *= 2
+	}
+	p := &Pool{blocks: make([]block, n), index: make([]chain, size), unhashedFirst: unhashedFirst}
 	p.Reset()
 	return p
 }
@@ -35,6 +44,7 @@ func NewPool(n int, unhashedFirst bool) *Pool {
 // Reset empties the pool; every block must be free.
 func (p *Pool) Reset() {
 	clear(p.index)
+	p.hashed = 0
 	n := int32(len(p.blocks))
 	for i := range n {
 		p.blocks[i] = block{prev: i - 1, next: i + 1}
@@ -52,14 +62,20 @@ func (p *Pool) Total() int { return len(p.blocks) }
 // Free is the number of blocks nobody holds, cached ones included.
 func (p *Pool) Free() int { return p.free }
 
-// Cached is the number of distinct block contents that can be hit.
-func (p *Pool) Cached() int { return len(p.index) }
+// Cached is the number of blocks that can be hit.
+func (p *Pool) Cached() int { return p.hashed }
 
 // Lookup finds a block by its hash.
 func (p *Pool) Lookup(hash uint64) (int32, bool) {
-	b, ok := p.index[hash]
-	return b, ok
+	for at := p.chain(hash).first; at != 0; at = p.blocks[at-1].fore {
+		if p.blocks[at-1].hash == hash {
+			return at - 1, true
+		}
+	}
+	return none, false
 }
+
+func (p *Pool) chain(hash uint64) *chain { return &p.index[hash&uint64(len(p.index)-1)] }
 
 // Find is a block that Lookup found, to be looked at again without another search.
 type Find struct{ Block, born int32 }
@@ -103,16 +119,15 @@ func (p *Pool) Publish(b int32, hash uint64) {
 	x.hash = hash
 	x.born = p.births
 	p.births++
-	first, ok := p.index[hash]
-	if !ok {
-		p.index[hash] = b
-		x.twin, x.back = b, b
-		return
+	p.hashed++
+	c := p.chain(hash)
+	x.back, x.fore = c.last, 0
+	if c.last != 0 {
+		p.blocks[c.last-1].fore = b + 1
+	} else {
+		c.first = b + 1
 	}
-	last := p.blocks[first].back
-	x.twin, x.back = first, last
-	p.blocks[last].twin = b
-	p.blocks[first].back = b
+	c.last = b + 1
 }
 
 // Release gives up one hold on each block, last first, so that the end of a sequence is reused
@@ -137,17 +152,19 @@ func (p *Pool) forget(b int32) {
 	if x.hash == 0 {
 		return
 	}
-	switch {
-	case x.twin == b:
-		delete(p.index, x.hash)
-	default:
-		if p.index[x.hash] == b {
-			p.index[x.hash] = x.twin
-		}
-		p.blocks[x.back].twin = x.twin
-		p.blocks[x.twin].back = x.back
+	c := p.chain(x.hash)
+	if x.back != 0 {
+		p.blocks[x.back-1].fore = x.fore
+	} else {
+		c.first = x.fore
+	}
+	if x.fore != 0 {
+		p.blocks[x.fore-1].back = x.back
+	} else {
+		c.last = x.back
 	}
 	x.hash = 0
+	p.hashed--
 }
 
 func (p *Pool) unlink(b int32) {
@@ -218,19 +235,21 @@ func (p *Pool) Check() error {
 
 func (p *Pool) checkIndex(hashed int) error {
 	found := 0
-	for hash, first := range p.index {
-		for b := first; ; {
-			x := &p.blocks[b]
-			if found++; x.hash != hash || found > hashed {
-				return fmt.Errorf("block %d is indexed under a hash it does not have", b)
+	for i := range p.index {
+		last := int32(0)
+		for at := p.index[i].first; at != 0; at = p.blocks[at-1].fore {
+			x := &p.blocks[at-1]
+			if found++; x.hash == 0 || p.chain(x.hash) != &p.index[i] || x.back != last || found > hashed {
+				return fmt.Errorf("block %d is in a chain it does not belong to", at-1)
 			}
-			if b = x.twin; b == first {
-				break
-			}
+			last = at
+		}
+		if p.index[i].last != last {
+			return fmt.Errorf("chain %d does not end where it says", i)
 		}
 	}
-	if found != hashed {
-		return fmt.Errorf("%d blocks have a hash, %d are indexed", hashed, found)
+	if found != hashed || found != p.hashed {
+		return fmt.Errorf("%d blocks have a hash, %d are indexed, %d counted", hashed, found, p.hashed)
 	}
 	return nil
 }
@@ -238,7 +257,7 @@ func (p *Pool) checkIndex(hashed int) error {
 // Fingerprint is a hash of the whole pool: who is held, what is cached and in which order blocks
 // will be reused.
 func (p *Pool) Fingerprint() uint64 {
-	h := uint64(len(p.index))
+	h := uint64(p.hashed)
 	for b := p.head; b != none; b = p.blocks[b].next {
 		h = mix(h ^ uint64(b)<<8 ^ p.blocks[b].hash)
 	}
