@@ -1,0 +1,189 @@
+package calibrate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"spate/internal/predict"
+)
+
+// Measure is a figure that is fitted, and how far it may be off by chance.
+type Measure struct {
+	Name  string
+	Noise float64 // of its logarithm
+}
+
+// measures are the figures a fit looks at.
+var measures = []Measure{
+	{"output_throughput", 0.02},
+	{"mean_ttft_ms", 0.04},
+	{"median_ttft_ms", 0.10},
+	{"p99_ttft_ms", 0.06},
+	{"mean_tpot_ms", 0.025},
+	{"mean_itl_ms", 0.025},
+	{"median_itl_ms", 0.06},
+}
+
+const warmupNoise = 0.03
+
+// unreachable is the residual of a figure the simulator could not give.
+const unreachable = 100.0
+
+// job is a family and the rows to fit it to.
+type job struct {
+	fam  *Family
+	use  func(*predict.Row) bool
+	seed uint64
+}
+
+// values are parameter values at a place in the search.
+func (fam *Family) values(x []float64) []float64 {
+	out := make([]float64, len(x))
+	for i := range x {
+		out[i] = fam.params[i].fromX(x[i])
+	}
+	return out
+}
+
+// predict gives the figures of the rows that are wanted.
+func (fam *Family) predict(values []float64, want func(*predict.Row) bool, seed uint64) (map[string]predict.Metrics, error) {
+	out := map[string]predict.Metrics{}
+	for _, p := range fam.procs {
+		q := p.Only(want)
+		if q == nil {
+			continue
+		}
+		g := fam.group(p.Group)
+		prof := g.base
+		m, err := q.Replay(&prof, fam.cost(g, values), seed)
+		if err != nil {
+			return nil, err
+		}
+		for id, v := range m {
+			out[id] = v
+		}
+	}
+	return out, nil
+}
+
+func (fam *Family) group(name string) *group {
+	for _, g := range fam.groups {
+		if g.name == name {
+			return g
+		}
+	}
+	return nil
+}
+
+// rows lists the family's rows in order.
+func (fam *Family) rows() []*predict.Row {
+	var out []*predict.Row
+	for _, p := range fam.procs {
+		out = append(out, p.Rows()...)
+	}
+	return out
+}
+
+// problem is the fit as a sum of squares.
+func (j *job) problem() *problem {
+	n := len(j.fam.params)
+	p := &problem{dims: n, eval: j.residuals, lo: make([]float64, n), hi: make([]float64, n), held: make([]bool, n)}
+	for i := range n {
+		q := &j.fam.params[i]
+		p.lo[i], p.hi[i] = -6, 6
+		if q.Linear || q.Low > 0 {
+			p.lo[i] = max(p.lo[i], q.toX(q.Low))
+		}
+		p.hi[i] = min(p.hi[i], q.toX(q.High))
+	}
+	return p
+}
+
+// residuals are the differences between predicted and measured figures, in units of noise.
+func (j *job) residuals(x []float64) []float64 {
+	got, err := j.fam.predict(j.fam.values(x), j.use, j.seed)
+	var out []float64
+	for _, r := range j.fam.rows() {
+		if !j.use(r) {
+			continue
+		}
+		m := got[r.ID]
+		if err != nil {
+			m = nil
+		}
+		out = append(out, rowResiduals(r, m)...)
+	}
+	return out
+}
+
+func rowResiduals(r *predict.Row, m predict.Metrics) []float64 {
+	var out []float64
+	for _, k := range measures {
+		if want := r.Metrics[k.Name]; want > 0 {
+			out = append(out, residual(m[k.Name], want, k.Noise))
+		}
+	}
+	// One lone request of known length; of a mixed dataset nobody knows which one it was.
+	if w := &r.Workload; w.WarmupS > 0 && w.Dataset == "random" {
+		out = append(out, residual(m["warmup_time_s"], w.WarmupS, warmupNoise))
+	}
+	return out
+}
+
+func residual(got, want, noise float64) float64 {
+	if !(got > 0) {
+		return unreachable
+	}
+	return math.Log(got/want) / noise
+}
+
+// Fit is what was found for a family.
+type Fit struct {
+	Values []float64   // in the order of the family's parameters
+	Held   []bool      // parameters the rows do not determine
+	Set    [][]float64 // other values that fit as well
+	Loss   float64
+	at     point
+	J      [][]float64
+}
+
+// Rounds of the search at most, from what is expected and from a fit of one row more.
+const (
+	fitRounds   = 12
+	crossRounds = 4
+)
+
+// fit finds the parameters of a family from the rows in use.
+func (j *job) fit(starts [][]float64, rounds int) (*Fit, error) {
+	var at point
+	var p *problem
+	for i, start := range starts {
+		q := j.problem()
+		if c := q.descend(start, rounds); i == 0 || c.loss < at.loss {
+			at, p = c, q
+		}
+	}
+	if _, err := j.fam.predict(j.fam.values(at.x), j.use, j.seed); err != nil {
+		return nil, fmt.Errorf("fitting %s: %w", j.fam.Name, err)
+	}
+	return &Fit{Values: j.fam.values(at.x), Loss: at.loss, Held: p.held, at: at}, nil
+}
+
+// shown reports whether a row has figures to fit.
+func shown(r *predict.Row) bool { return r.Metrics != nil }
+
+// starts are the places a search begins at: what is expected, and for open loads, whose figures
+// depend on queues that form and dissolve, that with prompts much cheaper at their beginning.
+func (fam *Family) starts() [][]float64 {
+	out := [][]float64{make([]float64, len(fam.params))}
+	open := slices.ContainsFunc(fam.rows(), func(r *predict.Row) bool { return !r.Workload.Rate.Burst() })
+	for i := range fam.params {
+		if open && fam.params[i].Name == "mixed" {
+			x := make([]float64, len(fam.params))
+			x[i] = -1
+			out = append(out, x)
+		}
+	}
+	return out
+}

@@ -1,0 +1,228 @@
+package calibrate
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"spate/internal/predict"
+	"spate/internal/profile"
+)
+
+// headline are the figures with a goal.
+var headline = []struct{ name, head string }{
+	{"output_throughput", "throughput"},
+	{"mean_ttft_ms", "mean TTFT"},
+	{"median_ttft_ms", "median TTFT"},
+	{"p99_ttft_ms", "P99 TTFT"},
+	{"mean_tpot_ms", "mean TPOT"},
+	{"mean_itl_ms", "mean ITL"},
+	{"p99_itl_ms", "P99 ITL"},
+}
+
+// Summary writes the errors of each group: of the fit, and of rows predicted without having been seen.
+func Summary(w io.Writer, f *predict.File, done *Outcome) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "mean absolute error of shown rows, %%: fitted / left out\n%-22s %5s %5s", "group", "rows", "free")
+	for _, h := range headline {
+		fmt.Fprintf(&b, " %14s", h.head)
+	}
+	b.WriteByte('\n')
+	for _, p := range done.Profiles {
+		fmt.Fprintf(&b, "%-22s %5d %5d", p.Name, len(p.Provenance.Rows), free(p))
+		pairs(&b, p.Provenance.Fit, p.Provenance.Cross)
+	}
+	rows := f.Shown()
+	fmt.Fprintf(&b, "%-22s %5d %5s", "all", len(rows), "")
+	pairs(&b, predict.MeanErrors(rows, done.Fitted), predict.MeanErrors(rows, done.Cross))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// free counts a profile's fitted parameters.
+func free(p *profile.Profile) int {
+	n := 0
+	for _, q := range p.Params {
+		if q.Free {
+			n++
+		}
+	}
+	return n
+}
+
+func pairs(b *strings.Builder, fit, cross profile.Errors) {
+	for _, h := range headline {
+		fmt.Fprintf(b, " %6s / %5s", number(fit, h.name), number(cross, h.name))
+	}
+	b.WriteByte('\n')
+}
+
+func number(e profile.Errors, name string) string {
+	v, ok := e[name]
+	if !ok {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+// Document is a file of the report. The report itself has no name.
+type Document struct {
+	Name string
+	Data []byte
+}
+
+// Report is the fidelity report in Markdown, and the pictures it shows.
+func Report(f *predict.File, done *Outcome) []Document {
+	var b strings.Builder
+	b.WriteString(reportHead)
+	reportGoals(&b, f, done)
+	for _, h := range headline[:6] {
+		fmt.Fprintf(&b, "![%s, predicted against measured](fidelity/%s.svg)\n", h.head, h.name)
+	}
+	reportRows(&b, f, done)
+	reportParams(&b, done)
+	docs := []Document{{Data: []byte(b.String())}}
+	for _, h := range headline[:6] {
+		docs = append(docs, Document{Name: "fidelity/" + h.name + ".svg", Data: picture(h.name, h.head, f, done)})
+	}
+	return docs
+}
+
+const reportHead = `# Fidelity
+
+How near the simulator comes to published measurements. Written by ` + "`make fidelity`" + `
+(` + "`spate calibrate ROWS -o profiles/ --report docs/fidelity.md`" + `); how it is done is in
+[calibration.md](calibration.md).
+
+"Fitted" is the error of rows the parameters were fitted to. "Left out" is the error of a row when it
+is predicted by a fit that has not seen it; it is the honest estimate for rows nobody has seen. A row
+that alone carries some information (the only long prompt, the only lone request, the only run of a
+link at its length) is predicted badly when it is left out, because then nothing tells the parameter.
+
+## Mean absolute errors, percent
+
+`
+
+func reportGoals(b *strings.Builder, f *predict.File, done *Outcome) {
+	b.WriteString("| group | rows | fitted parameters |")
+	for _, h := range headline {
+		fmt.Fprintf(b, " %s |", h.head)
+	}
+	b.WriteString("\n| --- | --- | --- |" + strings.Repeat(" --- |", len(headline)) + "\n")
+	line := func(name string, n int, params string, fit, cross profile.Errors) {
+		fmt.Fprintf(b, "| %s | %d | %s |", name, n, params)
+		for _, h := range headline {
+			fmt.Fprintf(b, " %s / %s |", number(fit, h.name), number(cross, h.name))
+		}
+		b.WriteString("\n")
+	}
+	for _, p := range done.Profiles {
+		line(p.Name, len(p.Provenance.Rows), fmt.Sprint(free(p)), p.Provenance.Fit, p.Provenance.Cross)
+	}
+	rows := f.Shown()
+	line("all", len(rows), "", predict.MeanErrors(rows, done.Fitted), predict.MeanErrors(rows, done.Cross))
+	b.WriteString("\nEach cell is fitted / left out.\n\n")
+}
+
+func reportRows(b *strings.Builder, f *predict.File, done *Outcome) {
+	b.WriteString("\n## Every shown row: measured, then signed error fitted / left out, percent\n\n| row | group |")
+	for _, h := range headline {
+		fmt.Fprintf(b, " %s |", h.head)
+	}
+	b.WriteString("\n| --- | --- |" + strings.Repeat(" --- |", len(headline)) + "\n")
+	for _, r := range f.Shown() {
+		fmt.Fprintf(b, "| %s | %s |", r.ID, r.Group)
+		for _, h := range headline {
+			want := r.Metrics[h.name]
+			fmt.Fprintf(b, " %s: %s / %s |", figure(want), signed(done.Fitted[r.ID], h.name, want), signed(done.Cross[r.ID], h.name, want))
+		}
+		b.WriteString("\n")
+	}
+}
+
+func signed(m predict.Metrics, name string, want float64) string {
+	got, ok := m[name]
+	if !ok || !(want > 0) {
+		return "-"
+	}
+	return fmt.Sprintf("%+.1f", 100*(got/want-1))
+}
+
+func figure(v float64) string {
+	switch {
+	case v >= 1000:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 10:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+func reportParams(b *strings.Builder, done *Outcome) {
+	b.WriteString("\n## Parameters\n\nThe range is that of other vectors that fit about as well. Held parameters are those the rows say nothing about.\n\n")
+	b.WriteString("| profile | parameter | value | range | expected | |\n| --- | --- | --- | --- | --- | --- |\n")
+	for _, p := range done.Profiles {
+		for _, q := range p.Params {
+			state := ""
+			if !q.Free {
+				state = "held"
+			}
+			fmt.Fprintf(b, "| %s | %s, %s | %.4g | %.3g to %.3g | %.3g | %s |\n", p.Name, q.Name, q.Unit, q.Value, q.Low, q.High, q.Prior, state)
+		}
+	}
+}
+
+// Size of a picture, in pixels.
+const (
+	side   = 420.0
+	margin = 46.0
+)
+
+// picture is predicted against measured on logarithmic axes, as SVG. Filled dots are fitted rows, rings
+// are the same rows left out.
+func picture(name, head string, f *predict.File, done *Outcome) []byte {
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, r := range f.Shown() {
+		for _, v := range []float64{r.Metrics[name], done.Fitted[r.ID][name], done.Cross[r.ID][name]} {
+			if v > 0 {
+				low, high = min(low, v), max(high, v)
+			}
+		}
+	}
+	low, high = math.Floor(math.Log10(low)), math.Ceil(math.Log10(high))
+	at := func(v float64) float64 { return margin + (math.Log10(v)-low)/(high-low)*(side-2*margin) }
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" width="%g" height="%g" font-family="sans-serif" font-size="11">`+"\n", side, side, side, side)
+	fmt.Fprintf(&b, `<rect width="%g" height="%g" fill="white"/><text x="%g" y="20" font-size="14">%s: predicted against measured</text>`+"\n", side, side, margin, head)
+	for d := low; d <= high; d++ {
+		v := at(math.Pow(10, d))
+		fmt.Fprintf(&b, `<path d="M%.1f %.1fV%.1fM%.1f %.1fH%.1f" stroke="#ddd"/>`, v, margin, side-margin, margin, side-v, side-margin)
+		fmt.Fprintf(&b, `<text x="%.1f" y="%.1f" text-anchor="middle">%g</text><text x="%.1f" y="%.1f" text-anchor="end">%g</text>`+"\n",
+			v, side-margin+16, math.Pow(10, d), margin-4, side-v+4, math.Pow(10, d))
+	}
+	fmt.Fprintf(&b, `<path d="M%.1f %.1fL%.1f %.1f" stroke="#888"/>`+"\n", margin, side-margin, side-margin, margin)
+	for _, r := range f.Shown() {
+		want := r.Metrics[name]
+		dot(&b, at, want, done.Cross[r.ID][name], fmt.Sprintf(`r="4" fill="none" stroke="%s"`, colour(r.Group)), r.ID+" left out")
+		dot(&b, at, want, done.Fitted[r.ID][name], fmt.Sprintf(`r="3" fill="%s"`, colour(r.Group)), r.ID)
+	}
+	b.WriteString("</svg>\n")
+	return []byte(b.String())
+}
+
+func dot(b *strings.Builder, at func(float64) float64, want, got float64, style, title string) {
+	if want > 0 && got > 0 {
+		fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" %s><title>%s: %.4g, measured %.4g</title></circle>`+"\n", at(want), side-at(got), style, title, got, want)
+	}
+}
+
+// colour tells the reports apart.
+func colour(group string) string {
+	palette := []string{"#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e"}
+	sum := 0
+	for _, c := range group[:min(3, len(group))] {
+		sum += int(c)
+	}
+	return palette[sum%len(palette)]
+}

@@ -1,0 +1,257 @@
+package calibrate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"spate/internal/predict"
+	"spate/internal/profile"
+	"spate/internal/rng"
+)
+
+// Options say how to calibrate.
+type Options struct {
+	Source   string                           // name of the rows file, for the record
+	Digest   string                           // of its content
+	Seed     uint64                           // of everything drawn
+	Cross    bool                             // leave one row out at a time, too
+	Only     string                           // a group; families without it are left alone
+	Progress func(format string, args ...any) // nil: silent
+}
+
+// Outcome is what calibration found.
+type Outcome struct {
+	Profiles []*profile.Profile
+	Fitted   map[string]predict.Metrics // predictions of all rows by the profiles
+	Cross    map[string]predict.Metrics // predictions of shown rows by fits that did not see them
+	Notes    []string
+}
+
+// ErrUnknown means that the rows do not determine what nothing else says either.
+var ErrUnknown = errors.New("the rows do not determine the server")
+
+// Run calibrates a profile for every group of a rows file that has figures.
+func Run(f *predict.File, opt Options) (*Outcome, error) {
+	fams, err := families(f)
+	if err != nil {
+		return nil, err
+	}
+	if opt.Progress == nil {
+		opt.Progress = func(string, ...any) {}
+	}
+	out := &Outcome{Fitted: map[string]predict.Metrics{}, Cross: map[string]predict.Metrics{}}
+	for _, fam := range fams {
+		if opt.Only != "" && fam.group(opt.Only) == nil {
+			continue
+		}
+		if !slices.ContainsFunc(fam.rows(), shown) {
+			out.Notes = append(out.Notes, fmt.Sprintf("%s: no row has figures, so no profile was made", fam.names()))
+			continue
+		}
+		if err := fam.calibrate(out, opt); err != nil {
+			return nil, err
+		}
+	}
+	if len(out.Profiles) == 0 {
+		return nil, errors.New("no profile could be made: no row has figures to fit")
+	}
+	slices.SortFunc(out.Profiles, func(a, b *profile.Profile) int { return cmp.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+func (fam *Family) names() string {
+	var list []string
+	for _, g := range fam.groups {
+		list = append(list, g.name)
+	}
+	return strings.Join(list, ", ")
+}
+
+// calibrate fits one family and adds its profiles to the outcome.
+func (fam *Family) calibrate(out *Outcome, opt Options) error {
+	opt.Progress("fitting %s", fam.names())
+	j := &job{fam: fam, use: shown, seed: opt.Seed}
+	fit, err := j.fit(fam.starts(), fitRounds)
+	if err != nil {
+		return err
+	}
+	if err := fam.determined(fit); err != nil {
+		return err
+	}
+	j.spread(fit)
+	all, err := fam.predict(fit.Values, func(*predict.Row) bool { return true }, opt.Seed)
+	if err != nil {
+		return fmt.Errorf("predicting %s: %w", fam.names(), err)
+	}
+	for id, m := range all {
+		out.Fitted[id] = m
+	}
+	if opt.Cross {
+		opt.Progress("leaving out one row of %s at a time", fam.names())
+		if err := j.cross(fit, out.Cross); err != nil {
+			return err
+		}
+	}
+	for _, g := range fam.groups {
+		out.Profiles = append(out.Profiles, fam.profile(g, fit, out, opt))
+	}
+	return nil
+}
+
+// determined refuses a server of which neither the rows nor anything else says enough.
+func (fam *Family) determined(fit *Fit) error {
+	if fam.groups[0].shape != nil {
+		return nil // physics has an answer where the rows have none
+	}
+	var missing []string
+	for i := range fam.params {
+		if p := &fam.params[i]; fit.Held[i] && p.core {
+			missing = append(missing, fmt.Sprintf("%s (add %s)", p.Name, p.Why))
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w %s, whose model and GPU are unknown: %s", ErrUnknown, fam.names(), strings.Join(missing, "; "))
+}
+
+// cross predicts each shown row from a fit of the others.
+func (j *job) cross(full *Fit, into map[string]predict.Metrics) error {
+	for _, r := range j.fam.rows() {
+		if !shown(r) {
+			continue
+		}
+		k := &job{fam: j.fam, seed: j.seed, use: func(q *predict.Row) bool { return shown(q) && q.ID != r.ID }}
+		values := k.fam.values(make([]float64, len(k.fam.params)))
+		if slices.ContainsFunc(k.fam.rows(), k.use) {
+			fit, err := k.fit([][]float64{full.at.x}, crossRounds)
+			if err != nil {
+				return err
+			}
+			values = fit.Values
+		}
+		got, err := k.fam.predict(values, func(q *predict.Row) bool { return q.ID == r.ID }, j.seed)
+		if err != nil {
+			return fmt.Errorf("predicting row %s from the others: %w", r.ID, err)
+		}
+		into[r.ID] = got[r.ID]
+	}
+	return nil
+}
+
+// Settings of the search for other vectors.
+const (
+	draws    = 8
+	tolerant = 2.0 // times the number of parameters: how much worse than the best is still within noise
+)
+
+// spread finds other parameter vectors that fit about as well: draws around the best, along the
+// directions in which the figures hardly change.
+func (j *job) spread(fit *Fit) {
+	p := j.problem()
+	p.held = fit.Held
+	J := p.slopes(fit.at, laterReach)
+	p.hold(J, fit.at)
+	A, _ := normal(J, fit.at)
+	root := cholesky(invert(A))
+	draw := rng.New(j.seed, "calibrate.spread")
+	var xs [][]float64
+	for range draws {
+		z := make([]float64, p.dims)
+		for i := range z {
+			z[i] = draw.NormFloat64()
+		}
+		x := slices.Clone(fit.at.x)
+		for i := range x {
+			for k := 0; k <= i && !p.held[i]; k++ {
+				x[i] += root[i][k] * z[k]
+			}
+			x[i] = min(max(x[i], p.lo[i]), p.hi[i])
+		}
+		xs = append(xs, x)
+	}
+	for _, c := range p.several(xs) {
+		if c.loss <= fit.Loss+tolerant*float64(p.dims) {
+			fit.Set = append(fit.Set, j.fam.values(c.x))
+		}
+	}
+}
+
+// cholesky is the lower triangular root of a positive definite matrix.
+func cholesky(A [][]float64) [][]float64 {
+	n := len(A)
+	L := make([][]float64, n)
+	for i := range n {
+		L[i] = make([]float64, n)
+		for k := range i + 1 {
+			sum := A[i][k]
+			for m := range k {
+				sum -= L[i][m] * L[k][m]
+			}
+			if i == k {
+				L[i][i] = math.Sqrt(max(sum, 1e-12))
+			} else {
+				L[i][k] = sum / L[k][k]
+			}
+		}
+	}
+	return L
+}
+
+// profile is one group's share of what was found.
+func (fam *Family) profile(g *group, fit *Fit, out *Outcome, opt Options) *profile.Profile {
+	p := g.base
+	p.Cost = *fam.cost(g, fit.Values)
+	for _, values := range fit.Set {
+		p.Set = append(p.Set, *fam.cost(g, values))
+	}
+	p.Params = fam.record(g, fit)
+	v := &p.Provenance
+	v.Source, v.Digest = opt.Source, opt.Digest
+	for _, other := range fam.groups {
+		if other != g {
+			v.Shared = append(v.Shared, other.name)
+		}
+	}
+	var rows []*predict.Row
+	for _, r := range fam.rows() {
+		switch {
+		case r.Group != g.name:
+		case shown(r):
+			v.Rows = append(v.Rows, r.ID)
+			rows = append(rows, r)
+		default:
+			v.LeftOut = append(v.LeftOut, r.ID)
+		}
+	}
+	v.Fit = predict.MeanErrors(rows, out.Fitted)
+	if opt.Cross {
+		v.Cross = predict.MeanErrors(rows, out.Cross)
+	}
+	return &p
+}
+
+// record lists the parameters that apply to a group.
+func (fam *Family) record(g *group, fit *Fit) []profile.Param {
+	var list []profile.Param
+	for i := range fam.params {
+		q := &fam.params[i]
+		if q.applies != nil && !q.applies(&g.facts) {
+			continue
+		}
+		e := profile.Param{Name: q.Name, Unit: q.Unit, Value: fit.Values[i], Prior: q.Prior, Free: !fit.Held[i]}
+		e.Low, e.High = e.Value, e.Value
+		for _, values := range fit.Set {
+			e.Low, e.High = min(e.Low, values[i]), max(e.High, values[i])
+		}
+		if fit.Held[i] {
+			e.Note = "the rows do not determine this; it is what is expected. To fit it, add " + q.Why
+		}
+		list = append(list, e)
+	}
+	return list
+}

@@ -1,0 +1,56 @@
+package profile
+
+import (
+	"embed"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"spate/internal/config"
+)
+
+//go:embed data/*.json
+var files embed.FS
+
+var shipped = sync.OnceValues(func() ([]*Profile, error) {
+	entries, err := files.ReadDir("data")
+	if err != nil {
+		return nil, fmt.Errorf("listing the shipped profiles: %w", err)
+	}
+	var out []*Profile
+	for _, e := range entries {
+		data, err := files.ReadFile("data/" + e.Name())
+		if err != nil {
+			return nil, fmt.Errorf("reading the shipped profile %s: %w", e.Name(), err)
+		}
+		p, err := Decode(data)
+		if err != nil {
+			return nil, fmt.Errorf("shipped profile %s: %w", e.Name(), err)
+		}
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(a, b *Profile) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+})
+
+// Shipped lists the profiles in the binary, by name.
+func Shipped() ([]*Profile, error) {
+	list, err := shipped()
+	return slices.Clone(list), err
+}
+
+// Find returns the profile of a name among some.
+func Find(list []*Profile, name string) (*Profile, error) {
+	var names []string
+	for _, p := range list {
+		if strings.EqualFold(p.Name, name) {
+			return p, nil
+		}
+		names = append(names, p.Name)
+	}
+	if near := config.Nearest(name, names); near != "" {
+		return nil, fmt.Errorf("no profile %q: did you mean %s?", name, near)
+	}
+	return nil, fmt.Errorf("no profile %q; there are %s", name, strings.Join(names, ", "))
+}
