@@ -338,3 +338,32 @@ func TestHarmOverHTTP(t *testing.T) {
 		t.Errorf("a full step: %d %.200s", status, body)
 	}
 }
+
+// TestPeriodicLines: the old engine tells its cache on a line of its own, speculation has one too.
+func TestPeriodicLines(t *testing.T) {
+	state := glance{engines: []sim.State{{Running: 3}}}
+	later := glance{engines: []sim.State{{Running: 2}}, all: serve.EngineState{Drafts: 10, Drafted: 30, Accepted: 15}}
+	for _, c := range []struct {
+		name   string
+		change func(*engineconf.Settings)
+		want   []string
+	}{
+		{"v0", func(s *engineconf.Settings) { on := true; s.Version, s.Prefix = "0.6.2", &on }, []string{"Swapped: 0 reqs", "Prefix cache hit rate: GPU"}},
+		{"speculation", func(s *engineconf.Settings) { s.Spec = `{"num_speculative_tokens":3}` }, []string{"Running: 2 reqs", "Mean acceptance length: 2.50"}},
+		{"plain", func(*engineconf.Settings) {}, []string{"Running: 2 reqs"}},
+	} {
+		in, err := Build(Options{Profile: DefaultProfile, Settings: settings(c.change)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := in.periodic(state, later, 10*time.Second)
+		if len(lines) != len(c.want) {
+			t.Fatalf("%s: %q", c.name, lines)
+		}
+		for i, w := range c.want {
+			if !strings.Contains(lines[i], w) {
+				t.Errorf("%s: %s lacks %s", c.name, lines[i], w)
+			}
+		}
+	}
+}

@@ -30,7 +30,7 @@ func (in *Instance) Watch(ctx context.Context, srv *serve.Server, w io.Writer, p
 	defer tick.Stop()
 	flush := time.NewTicker(200 * time.Millisecond)
 	defer flush.Stop()
-	before, at := in.states(srv), time.Now()
+	before, at := in.look(srv), time.Now()
 	busy := false
 	for {
 		select {
@@ -43,11 +43,11 @@ func (in *Instance) Watch(ctx context.Context, srv *serve.Server, w io.Writer, p
 			continue
 		case <-tick.C:
 		}
-		after := in.states(srv)
-		if after == nil {
+		after := in.look(srv)
+		if after.engines == nil {
 			return
 		}
-		active := work(before, after)
+		active := work(before.engines, after.engines)
 		if active || busy {
 			for _, l := range in.periodic(before, after, time.Since(at)) {
 				if _, err := fmt.Fprintln(w, in.Conf.Prefix(time.Now(), pid, in.Conf.Engine.LogSource)+l); err != nil {
@@ -59,20 +59,31 @@ func (in *Instance) Watch(ctx context.Context, srv *serve.Server, w io.Writer, p
 	}
 }
 
-func (in *Instance) periodic(before, after []sim.State, elapsed time.Duration) []string {
-	lines := []string{in.Conf.StatsLine(before, after, elapsed)}
-	if l := in.Conf.PrefixLine(after); l != "" {
-		lines = append(lines, l)
-	}
-	return lines
+// glance is what the periodic lines are made of.
+type glance struct {
+	engines []sim.State
+	all     serve.EngineState
 }
 
-// states asks the engine on its own thread; nil when the server has stopped or the engine was rebuilt
-// meanwhile with another number of replicas.
-func (in *Instance) states(srv *serve.Server) []sim.State {
-	var out []sim.State
-	srv.Do(func(serve.Engine) { out = in.Engine.States() })
-	return out
+// look asks the engine on its own thread; without engines when the server has stopped.
+func (in *Instance) look(srv *serve.Server) (g glance) {
+	srv.Do(func(serve.Engine) { g = glance{in.Engine.States(), in.Engine.State()} })
+	return g
+}
+
+// periodic words what happened between two glances.
+func (in *Instance) periodic(before, after glance, elapsed time.Duration) []string {
+	lines := []string{in.Conf.StatsLine(before.engines, after.engines, elapsed)}
+	a, b := &after.all, &before.all
+	for _, l := range []string{
+		in.Conf.PrefixLine(after.engines),
+		in.Conf.SpecLine(a.Drafted-b.Drafted, a.Accepted-b.Accepted, a.Drafts-b.Drafts, elapsed),
+	} {
+		if l != "" {
+			lines = append(lines, l)
+		}
+	}
+	return lines
 }
 
 // work reports whether anything happened between two snapshots or is under way.
