@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"spate/internal/config"
+	"spate/internal/profile"
 	"spate/internal/sim/catalog"
 	"spate/internal/sim/engineconf"
 	"spate/internal/sim/instance"
@@ -75,7 +77,7 @@ func (o *engineOptions) build(p Process, cfg *serve.Config, args []string) (*ins
 		Settings: *s, Profile: o.profile, Scale: o.scale, Seed: t.Seed, Details: o.details,
 		Answers: wall.Answers{Len: t.OutputLen, Vary: t.OutputVary, Reasoning: t.Reasoning, ToolTokens: t.ToolTokens},
 	}
-	in, err := buildInstance(&opt)
+	in, err := buildInstance(p, opt)
 	if err != nil {
 		return nil, startRefusal(p, err)
 	}
@@ -114,14 +116,52 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 	return usage{cmd.CommandPath(), fmt.Errorf("unknown flag --%s%s\n%w", name, config.DidYouMean(name, known), catalog.UnknownFlag([]string{"--" + name}))}
 }
 
-// buildInstance looks the profile up among the calibrated ones and builds.
-func buildInstance(o *instance.Options) (*instance.Instance, error) {
-	return instance.Build(*o)
+// buildInstance puts a simulated server together. A profile is model@gpu, one that ships, or a file.
+func buildInstance(p Process, o instance.Options) (*instance.Instance, error) {
+	if o.Profile == "" || strings.Contains(o.Profile, "@") {
+		return instance.Build(o)
+	}
+	found, err := findProfile(p, o.Profile)
+	if err != nil {
+		return nil, err
+	}
+	o.Base = instance.FromProfile(found, o.Seed)
+	return instance.Build(o)
+}
+
+// findProfile reads a profile file, or looks its name up among those that ship.
+func findProfile(p Process, name string) (*profile.Profile, error) {
+	if strings.HasSuffix(name, ".json") {
+		data, err := p.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("read the profile: %w", err)
+		}
+		return profile.Decode(data)
+	}
+	list, err := profile.Shipped()
+	if err != nil {
+		return nil, err
+	}
+	found, err := profile.Find(list, name)
+	if err != nil {
+		return nil, fmt.Errorf("%w; model@gpu, such as %s, works for every model and GPU known", err, instance.DefaultProfile)
+	}
+	return found, nil
 }
 
 // listProfiles prints what --profile takes.
 func listProfiles(p Process) error {
-	say(p.Stdout, "uncalibrated, computed from the model's config.json and the GPU's datasheet (any model@gpu works):\n")
+	list, err := profile.Shipped()
+	if err != nil {
+		return err
+	}
+	say(p.Stdout, "measured:\n")
+	for _, m := range list {
+		if m.Calibrated {
+			say(p.Stdout, "  %-48s %s\n", m.Name, strings.Join(slices.DeleteFunc([]string{m.Engine.Model, m.Engine.GPU, m.Engine.Version}, func(s string) bool { return s == "" }), ", "))
+		}
+	}
+	say(p.Stdout, "not calibrated, computed from the model's config.json and the GPU's datasheet (any model@gpu works):\n")
 	for _, pair := range engineconf.CommonProfiles() {
 		gpus := "1 GPU"
 		if pair.TP > 1 {

@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"spate/internal/profile"
 	"spate/internal/sim"
 	"spate/internal/sim/catalog"
 	"spate/internal/sim/cluster"
@@ -365,5 +366,26 @@ func TestPeriodicLines(t *testing.T) {
 				t.Errorf("%s: %s lacks %s", c.name, lines[i], w)
 			}
 		}
+	}
+}
+
+// TestFromProfile: a profile file becomes a server that runs at its step times.
+func TestFromProfile(t *testing.T) {
+	p, err := profile.Decode([]byte(`{"schema":1,"name":"mine","calibrated":true,"engine":{"engine":"vllm","version":"0.10.1","model":"Qwen3-8B","gpu":"A100-80GB","tensor_parallel":1},
+		"scheduler":{"policy":"vllm-v1","max_num_seqs":64,"max_num_batched_tokens":2048,"max_model_len":8192,"block_size":16,"num_gpu_blocks":9000},
+		"cost":{"step":{"step_ns":5e6,"decode_seq_ns":1e4,"prefill_token_ns":1e4},"front":{},"num_gpu_blocks":8000}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, srv := run(t, Options{Profile: "mine", Base: FromProfile(p, 1)})
+	if in.Conf.Sim.Blocks != 8000 || in.Conf.Budget.Tokens != 128000 || !strings.Contains(in.Title, "calibrated: vllm 0.10.1, Qwen/Qwen3-8B on 1 x A100-80GB-SXM") {
+		t.Errorf("%s, %+v", in.Title, in.Conf.Budget)
+	}
+	begin := time.Now()
+	if status, body := curl(t, srv.URL()+"/v1/completions", `{"model":"Qwen3-8B","prompt":"x","max_tokens":21}`); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	if took := time.Since(begin); took < 105*time.Millisecond {
+		t.Errorf("21 steps of 5 ms took %v", took)
 	}
 }
