@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -13,7 +14,9 @@ import (
 	"spate/internal/config"
 	"spate/internal/probe"
 	"spate/internal/report"
+	"spate/internal/sim/instance"
 	"spate/internal/sim/serve"
+	"spate/internal/sim/wall"
 	"spate/internal/verdict"
 )
 
@@ -30,7 +33,12 @@ func runBench(ctx context.Context, p Process, cfg *config.Bench) int {
 			complain(p.Stderr, "spate bench", err)
 			return ExitFailed
 		}
-		defer func() { _ = srv.Stop() }() // the run is over: nothing depends on how it ends
+		defer func() {
+			if st := srv.Stats(); st.Lag.Lagging {
+				say(p.Stderr, "note: the embedded server fell behind its own clock (p99 %v): this machine is too busy for it, and the figures are its lateness too\n", st.Lag.P99)
+			}
+			_ = srv.Stop() // the run is over: nothing depends on how it ends
+		}()
 	}
 	raiseFiles(p, cfg)
 	job := bench.Job{
@@ -152,9 +160,9 @@ func raiseFiles(p Process, cfg *config.Bench) {
 	}
 }
 
-// startEmbedded starts the timetable server and points the settings at it.
+// startEmbedded starts the embedded server and points the settings at it.
 func startEmbedded(ctx context.Context, p Process, cfg *config.Bench) (*serve.Server, error) {
-	sc, err := embeddedConfig(p, cfg)
+	sc, title, err := embeddedConfig(p, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -163,27 +171,51 @@ func startEmbedded(ctx context.Context, p Process, cfg *config.Bench) (*serve.Se
 		return nil, fmt.Errorf("start the embedded server: %w", err)
 	}
 	cfg.Target.BaseURLs = []string{srv.URL()}
-	say(p.Stderr, "measuring an embedded server at %s: TTFT %v, ITL %v (a timetable, not a model)\n", srv.URL(), sc.Timetable.TTFT, sc.Timetable.ITL)
+	say(p.Stderr, "measuring an embedded server at %s: %s\n", srv.URL(), title)
 	return srv, nil
 }
 
-func embeddedConfig(p Process, cfg *config.Bench) (serve.Config, error) {
+// embeddedConfig is the embedded server's settings, and what it is in words.
+func embeddedConfig(p Process, cfg *config.Bench) (sc serve.Config, title string, err error) {
 	s := &cfg.Sim
-	sc := serve.Config{PromptTokensDetails: true, APIKey: cfg.Target.APIKey.Reveal(), Timetable: serve.TimetableConfig{
+	if cfg.Timetabled() {
+		sc = timetableConfig(cfg)
+		title = fmt.Sprintf("TTFT %v, ITL %v (a timetable, not a model)", s.TTFT, s.ITL)
+	} else {
+		in, err := buildInstance(p, instance.Options{
+			Profile: s.Profile, Scale: 1, Seed: uint64(cfg.Load.Seed),
+			Answers: wall.Answers{Len: s.OutputLen, Vary: s.OutputVary, Reasoning: s.Reasoning, ToolTokens: s.ToolTokens},
+		})
+		if err != nil {
+			return sc, "", err
+		}
+		sc, title = in.Serve, in.Title
+	}
+	sc.PromptTokensDetails, sc.APIKey = true, cfg.Target.APIKey.Reveal()
+	sc.Models = append(embeddedModels(cfg), sc.Models...)
+	sc.Script, err = faultScript(p, s.Script, s.Faults)
+	return sc, title, err
+}
+
+func timetableConfig(cfg *config.Bench) serve.Config {
+	s := &cfg.Sim
+	return serve.Config{Timetable: serve.TimetableConfig{
 		TTFT: s.TTFT, ITL: s.ITL, ChunkTokens: s.TokensPerChunk, Jitter: s.Jitter, TTFTSpread: s.TTFTSpread,
 		Prefill: s.Prefill, OutputLen: s.OutputLen, OutputVary: s.OutputVary, MaxRunning: s.MaxRunning,
 		Reasoning: s.Reasoning, ToolTokens: s.ToolTokens, PrefixCache: s.PrefixCache, Seed: uint64(cfg.Load.Seed),
 	}}
-	if cfg.Model.ID != "" {
-		sc.Models = append(sc.Models, cfg.Model.ID)
+}
+
+// embeddedModels are the names a user's flags expect the server to answer to.
+func embeddedModels(cfg *config.Bench) []string {
+	names := slices.Clone(cfg.Model.LoRAModules)
+	switch {
+	case cfg.Model.ServedName != "":
+		names = append([]string{cfg.Model.ServedName}, names...)
+	case cfg.Model.ID != "":
+		names = append([]string{cfg.Model.ID}, names...)
 	}
-	if cfg.Model.ServedName != "" {
-		sc.Models = []string{cfg.Model.ServedName}
-	}
-	sc.Models = append(sc.Models, cfg.Model.LoRAModules...)
-	var err error
-	sc.Script, err = faultScript(p, s.Script, s.Faults)
-	return sc, err
+	return names
 }
 
 // faultScript joins a script file and faults given as flags.

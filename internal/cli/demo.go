@@ -4,13 +4,15 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"spate/internal/sim/instance"
 )
 
 // demoArgs are the settings of the demo: a dozen seconds of a server one could meet.
 var demoArgs = []string{
-	"--sim", "--sim-ttft", "80ms", "--sim-itl", "12ms", "--sim-jitter", "0.2", "--sim-prefill", "100ms",
-	"--num-prompts", "200", "--request-rate", "20", "--random-input-len", "512", "--random-output-len", "64",
-	"--percentile-metrics", "ttft,tpot,itl,e2el", "--goodput", "ttft:250", "tpot:20",
+	"--sim", instance.DefaultProfile,
+	"--num-prompts", "300", "--request-rate", "25", "--random-input-len", "512", "--random-output-len", "64",
+	"--percentile-metrics", "ttft,tpot,itl,e2el", "--goodput", "ttft:100", "tpot:20",
 }
 
 // newDemo is `spate demo`: a run anybody can do, on an embedded server.
@@ -18,7 +20,8 @@ func newDemo(p Process) *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo [bench flags]",
 		Short: "Measure an embedded server, to see what spate does",
-		Long: `Start an embedded server on loopback, measure it over real sockets for a dozen seconds, and print the result.
+		Long: `Start an embedded server on loopback, a simulated vLLM engine, measure it over real sockets for a dozen seconds,
+and print the result.
 
 It is spate bench with these settings; flags of spate bench given to it come after them and win:
   spate bench ` + strings.Join(demoArgs, " "),

@@ -409,6 +409,7 @@ type Limit struct {
 // Sim asks for the embedded server and says how it behaves. Its draws use the run's seed.
 type Sim struct {
 	Enabled        bool          `json:"enabled"`
+	Profile        string        `json:"profile,omitempty"` // what to simulate; see Timetabled
 	TTFT           time.Duration `json:"ttft_ns"`
 	ITL            time.Duration `json:"itl_ns"`
 	TokensPerChunk int           `json:"tokens_per_chunk"`

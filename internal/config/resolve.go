@@ -125,3 +125,25 @@ func (y *Body) Sampling() json.RawMessage {
 	}
 	return json.RawMessage("{" + strings.Join(fields, ",") + "}")
 }
+
+// Timetable as --sim asks for a timetable server.
+const Timetable = "timetable"
+
+// timetableFlags describe a timetable: any of them asks for one.
+var timetableFlags = []string{
+	"sim-ttft", "sim-itl", "sim-tokens-per-chunk", "sim-jitter", "sim-ttft-spread", "sim-prefill", "sim-max-running", "sim-prefix-cache",
+}
+
+// Timetabled reports whether the embedded server answers by a timetable instead of simulating an
+// engine: when the user says so, or gives times.
+func (b *Bench) Timetabled() bool {
+	if b.Sim.Profile == Timetable {
+		return true
+	}
+	for _, f := range timetableFlags {
+		if b.Has(f) {
+			return b.Sim.Profile == ""
+		}
+	}
+	return false
+}

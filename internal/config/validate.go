@@ -219,6 +219,9 @@ func (b *Bench) checkSim(c *checker) {
 	for _, f := range []string{"base-url", "unix-socket", "host", "port"} {
 		c.clash(b.Given[f] == FromArgs, "sim", f, "the embedded server chooses its own address")
 	}
+	for _, f := range timetableFlags {
+		c.clash(b.Has(f) && s.Profile != "" && s.Profile != Timetable, "sim", f, "a simulated engine sets its own times")
+	}
 	c.want(s.TokensPerChunk > 0, "sim-tokens-per-chunk", "%d is not above 0", s.TokensPerChunk)
 	c.want(s.Jitter >= 0 && s.Jitter <= 1, "sim-jitter", "%v is not between 0 and 1", s.Jitter)
 	c.want(s.OutputVary >= 0 && s.OutputVary <= 1, "sim-output-vary", "%v is not between 0 and 1", s.OutputVary)

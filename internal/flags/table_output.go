@@ -88,7 +88,11 @@ func ttftBound(word string) ([]target, error) {
 func simFlags(b *config.Bench) []Def {
 	s := &b.Sim
 	return []Def{
-		{Name: "sim", Group: GroupSim, Main: true, value: toggle(&s.Enabled), Help: "start an embedded server and measure that"},
+		{
+			Name: "sim", Group: GroupSim, Main: true, value: optional(&s.Enabled, &s.Profile, "PROFILE"),
+			Help: "start an embedded server and measure that: a simulated engine (model@gpu, or a name from spate sim --list-profiles), " +
+				"or timetable; a timetable too when its times below are given",
+		},
 		{Name: "sim-ttft", Group: GroupSim, Default: "50ms", value: duration(&s.TTFT), Help: "its time to first token"},
 		{Name: "sim-itl", Group: GroupSim, Default: "10ms", value: duration(&s.ITL), Help: "its time between chunks"},
 		{Name: "sim-tokens-per-chunk", Group: GroupSim, Default: "1", value: integer(&s.TokensPerChunk), Help: "tokens in each chunk"},

@@ -204,6 +204,32 @@ func toggle(p *bool) *value {
 	}
 }
 
+// optional is a switch that may be followed by a word.
+func optional(on *bool, p *string, kind string) *value {
+	return &value{
+		kind: kind, arity: many, empty: true,
+		set: func(s string) error {
+			if b, err := readBool(s); err == nil {
+				*on = b
+				return nil
+			}
+			if *p != "" {
+				return errors.New("is a second word: it takes one")
+			}
+			*on, *p = true, s
+			return nil
+		},
+		reset: func() { *on, *p = true, "" }, // runs when the flag is met, before its words
+		text: func() string {
+			if !*on {
+				return ""
+			}
+			return strings.TrimSpace("true " + *p)
+		},
+		python: func() string { return pyBool(*on) },
+	}
+}
+
 func triState(p **bool) *value {
 	return &value{
 		arity: tri,
