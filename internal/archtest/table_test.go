@@ -8,10 +8,11 @@ var levels = []struct {
 }{
 	{"vocabulary, arithmetic, parts of an engine", []string{"call", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "stats", "tokenizer", "tokenizer/chat"}},
 	{"what to send, when, to whom; what came back; an engine", []string{"chart", "client", "metrics", "probe", "recorder", "schedule", "sim", "workload"}},
-	{"sending, judging, settings; engines at work", []string{"config", "driver", "sim/cluster", "sim/engineconf", "verdict"}},
-	{"the file of a run; reading command lines; an embedded server", []string{"flags", "result", "sim/serve"}},
-	{"other tools' files; the client's own accuracy", []string{"accuracy", "harvest", "interop"}},
-	{"views", []string{"report"}},
+	{"sending, judging, settings; engines at work", []string{"config", "driver", "sim/cluster", "verdict"}},
+	{"the file of a run; reading command lines; an embedded server", []string{"flags", "result", "sim/engineconf", "sim/serve"}},
+	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "harvest", "interop", "profile", "sim/wall"}},
+	{"views; what was not measured; a simulated server", []string{"predict", "report", "sim/instance"}},
+	{"fitting the simulator", []string{"calibrate"}},
 	{"one whole run", []string{"bench"}},
 	{"commands", []string{"cli"}},
 	{"programs and house rules", []string{"cmd/spate", "archtest", "tokenizer/conform", "tokenizer/chat/conformance"}},
@@ -72,7 +73,7 @@ var timeless = []string{
 var clockFuncs = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
 
 // drawing packages may import math/rand/v2; apart from rng they only hold a *rand.Rand that rng made.
-var drawing = []string{"rng", "sim/serve", "stats", "workload"}
+var drawing = []string{"predict", "rng", "sim/serve", "stats", "workload"}
 
 // unseeded packages draw numbers that reach neither a request nor a figure's definition.
 var unseeded = map[string]string{

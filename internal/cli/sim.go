@@ -86,7 +86,7 @@ Faults can be injected by flag, by script, or while the server runs; docs/sim.md
 func runSim(cmd *cobra.Command, p Process, o *simOptions, args []string) error {
 	ctx := cmd.Context()
 	if o.engine.list {
-		return listProfiles(p)
+		return printProfiles(p)
 	}
 	o.cfg.Addr = net.JoinHostPort(o.host, strconv.Itoa(o.port))
 	if o.unix != "" {

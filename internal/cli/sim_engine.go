@@ -121,7 +121,7 @@ func buildInstance(p Process, o instance.Options) (*instance.Instance, error) {
 	if o.Profile == "" || strings.Contains(o.Profile, "@") {
 		return instance.Build(o)
 	}
-	found, err := findProfile(p, o.Profile)
+	found, err := simProfile(p, o.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -129,8 +129,8 @@ func buildInstance(p Process, o instance.Options) (*instance.Instance, error) {
 	return instance.Build(o)
 }
 
-// findProfile reads a profile file, or looks its name up among those that ship.
-func findProfile(p Process, name string) (*profile.Profile, error) {
+// simProfile reads a profile file, or looks its name up among those that ship.
+func simProfile(p Process, name string) (*profile.Profile, error) {
 	if strings.HasSuffix(name, ".json") {
 		data, err := p.ReadFile(name)
 		if err != nil {
@@ -149,8 +149,8 @@ func findProfile(p Process, name string) (*profile.Profile, error) {
 	return found, nil
 }
 
-// listProfiles prints what --profile takes.
-func listProfiles(p Process) error {
+// printProfiles prints what --profile takes.
+func printProfiles(p Process) error {
 	list, err := profile.Shipped()
 	if err != nil {
 		return err

@@ -68,7 +68,7 @@ type usage struct {
 }
 
 // lookEvery is how many lag samples pass between looks at clock and memory: about a second.
-const lookEvery = 50
+const lookEvery = 10
 
 // lagSource measures, again and again, how long the program takes to notice something that happened at a known
 // time. wait blocks for the next sample and returns false once closed.
@@ -220,11 +220,12 @@ func heapBytes() uint64 {
 // with a server that does, and see the same moment of its cycle each time.
 type weyl uint64
 
-// next returns a gap between 10 and 30 ms, 20 ms on average.
+// next returns a gap between 50 and 150 ms, 100 ms on average: more wake-ups would cost an idle client more
+// than its own work.
 func (w *weyl) next() time.Duration {
 	*w += 0x9e3779b97f4a7c15 // the golden ratio's share of 2^64
 	share := float64(*w>>11) / (1 << 53)
-	return 10*time.Millisecond + time.Duration(math.Round(20e6*share))
+	return 50*time.Millisecond + time.Duration(math.Round(100e6*share))
 }
 
 // timerLags is the lag source of systems without a better one: how late the runtime's timers fire.

@@ -117,7 +117,7 @@ func TestClockWatch(t *testing.T) {
 	}
 }
 
-// Gaps are 10 to 30 ms, 20 on average, and hit every phase of a 10 ms cycle alike.
+// Gaps are 50 to 150 ms, 100 on average, and hit every phase of a 10 ms cycle alike.
 func TestWeylHasNoPeriod(t *testing.T) {
 	var w weyl
 	var at time.Duration
@@ -125,13 +125,13 @@ func TestWeylHasNoPeriod(t *testing.T) {
 	const n = 5000
 	for range n {
 		gap := w.next()
-		if gap < 10*time.Millisecond || gap > 30*time.Millisecond {
+		if gap < 50*time.Millisecond || gap > 150*time.Millisecond {
 			t.Fatalf("gap %v", gap)
 		}
 		at += gap
 		phases[at%(10*time.Millisecond)/time.Millisecond]++
 	}
-	if mean := at / n; mean < 19900*time.Microsecond || mean > 20100*time.Microsecond {
+	if mean := at / n; mean < 99500*time.Microsecond || mean > 100500*time.Microsecond {
 		t.Errorf("mean gap %v", mean)
 	}
 	if lo, hi := slices.Min(phases[:]), slices.Max(phases[:]); lo < n/10*8/10 || hi > n/10*12/10 {
@@ -149,11 +149,11 @@ func TestTimerLags(t *testing.T) {
 				t.Fatalf("lag %v, %v", lag, ok)
 			}
 		}
-		if e := time.Since(start); e < 1900*time.Millisecond || e > 2100*time.Millisecond {
+		if e := time.Since(start); e < 9500*time.Millisecond || e > 10500*time.Millisecond {
 			t.Errorf("100 samples took %v", e)
 		}
-		time.Sleep(300 * time.Millisecond) // a stall: what was missed counts
-		if lag, ok := src.wait(); !ok || lag < 270*time.Millisecond {
+		time.Sleep(1500 * time.Millisecond) // a stall: what was missed counts
+		if lag, ok := src.wait(); !ok || lag < 1350*time.Millisecond {
 			t.Errorf("lag %v after a stall", lag)
 		}
 		src.close()
@@ -173,7 +173,7 @@ func TestLagSourceCountsStalls(t *testing.T) {
 	if _, ok := src.wait(); !ok {
 		t.Fatal("no sample")
 	}
-	const stall = 150 * time.Millisecond
+	const stall = 750 * time.Millisecond
 	time.Sleep(stall)
 	late := 0
 	for {
@@ -181,7 +181,7 @@ func TestLagSourceCountsStalls(t *testing.T) {
 		if !ok {
 			t.Fatal("no sample")
 		}
-		if late == 0 && lag < stall-31*time.Millisecond {
+		if late == 0 && lag < stall-151*time.Millisecond {
 			t.Fatalf("first lag after a stall of %v is %v", stall, lag)
 		}
 		if lag < 5*time.Millisecond {
