@@ -1,11 +1,13 @@
 package calibrate
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 
 	"spate/internal/predict"
+	"spate/internal/rng"
 )
 
 // Measure is a figure that is fitted, and how far it may be off by chance.
@@ -173,17 +175,45 @@ func (j *job) fit(starts [][]float64, rounds int) (*Fit, error) {
 // shown reports whether a row has figures to fit.
 func shown(r *predict.Row) bool { return r.Metrics != nil }
 
-// starts are the places a search begins at: what is expected, and for open loads, whose figures
-// depend on queues that form and dissolve, that with prompts much cheaper at their beginning.
-func (fam *Family) starts() [][]float64 {
-	out := [][]float64{make([]float64, len(fam.params))}
-	open := slices.ContainsFunc(fam.rows(), func(r *predict.Row) bool { return !r.Workload.Rate.Burst() })
-	for i := range fam.params {
-		if open && fam.params[i].Name == "mixed" {
-			x := make([]float64, len(fam.params))
-			x[i] = -1
-			out = append(out, x)
+// Random places to begin an open load's search at.
+const openStarts = 10
+
+// starts are the places a search begins at. What is expected is one. Figures of open loads depend on
+// queues that form and dissolve, so that the sum of squares has many valleys: for them the search
+// begins at random places too, with the rows of the simplest servers, and goes on with all rows from
+// where it was best.
+func (fam *Family) starts(seed uint64) [][]float64 {
+	first := [][]float64{make([]float64, len(fam.params))}
+	if !slices.ContainsFunc(fam.rows(), func(r *predict.Row) bool { return shown(r) && !r.Workload.Rate.Burst() }) {
+		return first
+	}
+	draw := rng.New(seed, "calibrate.starts")
+	for range openStarts {
+		x := make([]float64, len(fam.params))
+		for i := range x {
+			x[i] = draw.NormFloat64()
 		}
+		first = append(first, x)
+	}
+	simple := func(r *predict.Row) bool { return shown(r) && fam.group(r.Group).facts.Disagg == nil }
+	if !slices.ContainsFunc(fam.rows(), simple) {
+		return first
+	}
+	j := &job{fam: fam, use: simple, seed: seed}
+	var ends []point
+	for _, x := range first {
+		ends = append(ends, j.problem().descend(x, fitRounds))
+	}
+	slices.SortStableFunc(ends, func(a, b point) int { return cmp.Compare(a.loss, b.loss) })
+	var out [][]float64
+	for k := range openStarts {
+		x := slices.Clone(ends[k%2].x)
+		for i := range x {
+			if a := fam.params[i].applies; a != nil && k > 1 && !slices.ContainsFunc(fam.groups, func(g *group) bool { return g.facts.Disagg == nil && a(&g.facts) }) {
+				x[i] = draw.NormFloat64()
+			}
+		}
+		out = append(out, x)
 	}
 	return out
 }

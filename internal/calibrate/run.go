@@ -75,7 +75,7 @@ func (fam *Family) names() string {
 func (fam *Family) calibrate(out *Outcome, opt Options) error {
 	opt.Progress("fitting %s", fam.names())
 	j := &job{fam: fam, use: shown, seed: opt.Seed}
-	fit, err := j.fit(fam.starts(), fitRounds)
+	fit, err := j.fit(fam.starts(opt.Seed), fitRounds)
 	if err != nil {
 		return err
 	}

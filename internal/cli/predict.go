@@ -1,62 +1,190 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"spate/internal/flags"
 	"spate/internal/predict"
 	"spate/internal/profile"
 )
 
-// newPredict is spate predict: figures of runs that nobody made.
+// predictOptions are the flags of predict itself; the rest are those of bench.
+type predictOptions struct {
+	validate   string
+	compare    string
+	profile    string
+	profiles   []string
+	json       bool
+	intervals  bool
+	list       bool
+	help       bool
+	noFolder   bool
+	seed       uint64
+	override   profile.Override
+	noPrefix   bool
+	yesPrefix  bool
+	grid       map[string][]string // bench and override flags that were given several values
+	benchFlags []string
+}
+
+// set are the flags of predict itself.
+func (o *predictOptions) set() *pflag.FlagSet {
+	f := pflag.NewFlagSet("predict", pflag.ContinueOnError)
+	f.StringVar(&o.profile, "profile", "", "server to predict: a name (see --list) or a file")
+	f.StringVar(&o.validate, "validate", "", "rows file to replay and compare with")
+	f.StringVar(&o.compare, "compare", "", "run folder to predict and compare with")
+	f.StringArrayVar(&o.profiles, "profiles", nil, "profile file, or folder of them, instead of those in the binary")
+	f.BoolVar(&o.json, "json", false, "print JSON")
+	f.BoolVar(&o.intervals, "intervals", true, "add what other parameters within noise predict (never with --validate unless asked for)")
+	f.BoolVar(&o.list, "list", false, "list the profiles")
+	f.BoolVar(&o.noFolder, "no-run-folder", false, "keep no run folder")
+	f.Uint64Var(&o.seed, "sim-seed", 0, "seed of what the simulation draws")
+	f.IntVar(&o.override.MaxSeqs, "max-num-seqs", 0, "sequences in a step, other than the profile's")
+	f.IntVar(&o.override.MaxTokens, "max-num-batched-tokens", 0, "tokens in a step, other than the profile's")
+	f.IntVar(&o.override.MaxModelLen, "max-model-len", 0, "longest context, other than the profile's")
+	f.IntVar(&o.override.KVTokens, "kv-cache-tokens", 0, "size of the KV cache in tokens, other than the profile's")
+	f.IntVar(&o.override.TP, "tensor-parallel-size", 0, "GPUs that share every layer, other than the profile's")
+	f.BoolVar(&o.yesPrefix, "enable-prefix-caching", false, "reuse the KV of common prompt beginnings")
+	f.BoolVar(&o.noPrefix, "no-enable-prefix-caching", false, "do not")
+	f.BoolVarP(&o.help, "help", "h", false, "say what it takes")
+	return f
+}
+
+// newPredict is spate predict: figures of runs that nobody made. Beside its own flags it takes those
+// of bench, which follow argparse's rules, so cobra does not read them.
 func newPredict(p Process) *cobra.Command {
-	var opt struct {
-		validate  string
-		json      bool
-		intervals bool
-		profiles  []string
-		seed      uint64
-	}
-	cmd := &cobra.Command{
-		Use:   "predict [flags]",
+	return &cobra.Command{
+		Use:   "predict [flags of bench] --profile NAME",
 		Short: "Say what a benchmark would show, from a calibrated profile",
-		Example: `  spate predict --validate rows.json            replay published runs, with their errors
-  spate predict --validate rows.json --json     the same, for programs`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if opt.validate == "" {
-				return usage{cmd.CommandPath(), fmt.Errorf("nothing to predict: give --validate ROWS")}
+		Example: `  spate predict --profile 000-test2 --num-prompts 200 --random-input-len 1024 --random-output-len 128
+  spate predict --profile 000-test2 --max-concurrency 1,8,64 --max-num-seqs 128,256
+  spate predict --validate rows.json --json`,
+		DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o := &predictOptions{}
+			own := o.set()
+			if err := o.divide(own, args); err != nil {
+				return usage{"spate predict", err}
 			}
-			data, err := p.ReadFile(opt.validate)
-			if err != nil {
-				return fmt.Errorf("reading %s: %w", opt.validate, err)
+			if o.help {
+				say(p.Stdout, "%s\n\nUsage:\n  spate %s\n\nExamples:\n%s\n\nFlags of its own (all flags of bench are taken, too):\n%s",
+					cmd.Short, cmd.Use, cmd.Example, own.FlagUsages())
+				return nil
 			}
-			f, err := predict.ParseRows(data)
-			if err != nil {
-				return fmt.Errorf("%s: %w", opt.validate, err)
-			}
-			profiles, err := readProfiles(p, opt.profiles)
-			if err != nil {
-				return err
-			}
-			list, err := predict.Validate(f, profiles, opt.seed, opt.intervals)
-			if err != nil {
-				return err
-			}
-			if opt.json {
-				return predict.WriteJSON(p.Stdout, list)
-			}
-			return predict.WriteTable(p.Stdout, list)
+			return runPredict(p, o, own)
 		},
 	}
-	f := cmd.Flags()
-	f.StringVar(&opt.validate, "validate", "", "rows file to replay and compare with")
-	f.BoolVar(&opt.json, "json", false, "print JSON")
-	f.BoolVar(&opt.intervals, "intervals", false, "add what other parameters within noise predict")
-	f.StringArrayVar(&opt.profiles, "profiles", nil, "profile file, or folder of them, instead of those in the binary")
-	f.Uint64Var(&opt.seed, "sim-seed", 0, "seed of what the simulation draws")
-	return cmd
+}
+
+// gridFlags are the flags of bench that may be given several values.
+var gridFlags = []string{
+	"num-prompts", "request-rate", "max-concurrency", "input-len", "output-len", "random-input-len", "random-output-len",
+	"random-range-ratio", "random-prefix-len", "burstiness", "seed",
+}
+
+// divide tells predict's own flags from those of bench, and single values from lists.
+func (o *predictOptions) divide(own *pflag.FlagSet, args []string) error {
+	o.grid = map[string][]string{}
+	var mine []string
+	for i := 0; i < len(args); i++ {
+		name, value, joined := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
+		if args[i] == "-h" {
+			name = "help"
+		}
+		flag := own.Lookup(name)
+		isGrid := slices.Contains(gridFlags, name)
+		if !strings.HasPrefix(args[i], "-") || flag == nil && !isGrid {
+			o.benchFlags = append(o.benchFlags, args[i])
+			continue
+		}
+		if takesValue := flag == nil || flag.NoOptDefVal == ""; takesValue && !joined {
+			if i++; i >= len(args) {
+				return fmt.Errorf("--%s needs a value", name)
+			}
+			value, joined = args[i], true
+		}
+		switch {
+		case joined && strings.Contains(value, ",") && (isGrid || flag.Value.Type() == "int"):
+			o.grid[name] = strings.Split(value, ",")
+		case isGrid:
+			o.benchFlags = append(o.benchFlags, "--"+name, value)
+		case joined:
+			mine = append(mine, "--"+name+"="+value)
+		default:
+			mine = append(mine, "--"+name)
+		}
+	}
+	return own.Parse(mine)
+}
+
+func runPredict(p Process, o *predictOptions, own *pflag.FlagSet) error {
+	profiles, err := readProfiles(p, o.profiles)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.list:
+		return listProfiles(p, profiles)
+	case o.validate != "":
+		return runValidate(p, o, own, profiles)
+	case o.profile == "":
+		return usage{"spate predict", errors.New("no server to predict: give --profile NAME (spate predict --list shows them) or --validate ROWS")}
+	}
+	prof, err := findProfile(p, profiles, o.profile)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.yesPrefix:
+		o.override.PrefixCaching = &o.yesPrefix
+	case o.noPrefix:
+		off := false
+		o.override.PrefixCaching = &off
+	}
+	if o.compare != "" {
+		return runCompare(p, o, prof)
+	}
+	if len(o.grid) > 0 {
+		return runGrid(p, o, prof)
+	}
+	return runOnePrediction(p, o, prof)
+}
+
+func runValidate(p Process, o *predictOptions, own *pflag.FlagSet, profiles []*profile.Profile) error {
+	data, err := p.ReadFile(o.validate)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", o.validate, err)
+	}
+	f, err := predict.ParseRows(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.validate, err)
+	}
+	list, err := predict.Validate(f, profiles, o.seed, o.intervals && own.Changed("intervals"))
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return predict.WriteJSON(p.Stdout, list)
+	}
+	return predict.WriteTable(p.Stdout, list)
+}
+
+// findProfile takes a name or a file.
+func findProfile(p Process, list []*profile.Profile, name string) (*profile.Profile, error) {
+	if !strings.HasSuffix(name, ".json") {
+		return profile.Find(list, name)
+	}
+	data, err := p.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	return profile.Decode(data)
 }
 
 // readProfiles reads profile files and folders; without any, those in the binary.
@@ -83,4 +211,41 @@ func readProfiles(p Process, paths []string) ([]*profile.Profile, error) {
 		}
 	}
 	return out, nil
+}
+
+func listProfiles(p Process, list []*profile.Profile) error {
+	for _, q := range list {
+		e := &q.Engine
+		text := e.Note
+		if e.Known() {
+			text = fmt.Sprintf("%s on %d x %s, %s %s", e.Model, max(1, e.GPUs), e.GPU, e.Engine, e.Version)
+		}
+		state := "calibrated"
+		if !q.Calibrated {
+			state = "not calibrated"
+		}
+		if _, err := fmt.Fprintf(p.Stdout, "%-22s %-14s %s\n", q.Name, state, text); err != nil {
+			return fmt.Errorf("write to standard output: %w", err)
+		}
+	}
+	return nil
+}
+
+// load reads bench's flags, with one combination of the values given in lists.
+func (o *predictOptions) load(p Process, extra []string) (*predict.Load, *flags.Result, error) {
+	r, err := flags.Parse(append(slices.Clone(o.benchFlags), extra...), flags.Options{Env: p.Env, ReadFile: p.ReadFile, IDPrefix: "predict-"})
+	if err != nil {
+		if isUsage(err) {
+			return nil, nil, usage{"spate predict", err}
+		}
+		return nil, nil, err
+	}
+	if r.Help {
+		return nil, nil, usage{"spate predict", errors.New("help for bench's flags: spate bench --help")}
+	}
+	l, err := predict.NewLoad(r.Bench)
+	if err != nil {
+		return nil, nil, usage{"spate predict", err}
+	}
+	return l, r, nil
 }

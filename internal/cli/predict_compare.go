@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"spate/internal/predict"
+	"spate/internal/profile"
+	"spate/internal/recorder"
+	"spate/internal/result"
+)
+
+// runCompare predicts the workload of a measured run and puts both side by side.
+func runCompare(p Process, o *predictOptions, prof *profile.Profile) error {
+	run, err := result.Open(o.compare)
+	if err != nil {
+		return err
+	}
+	prof, err = prof.With(o.override)
+	if err != nil {
+		return err
+	}
+	recs, _, err := recorder.Read(filepath.Join(o.compare, result.RecordsFile))
+	if err != nil {
+		return fmt.Errorf("reading the records of %s: %w", o.compare, err)
+	}
+	l, err := predict.Replayed(recs, run.Plan.MaxConcurrency)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.compare, err)
+	}
+	c, err := predict.Compare(l, prof, o.seed, predict.FromSummary(&run.Summary))
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return writeIndented(p, c)
+	}
+	say(p.Stdout, "%-22s %12s %12s %8s   range of the prediction\n", "profile "+prof.Name, "predicted", "measured", "error")
+	for _, f := range c.Figures {
+		say(p.Stdout, "%-22s %12s %12s %+7.1f%%   %s to %s\n", f.Name, round3(f.Predicted), round3(f.Measured), f.ErrorPct, round3(f.Low), round3(f.High))
+	}
+	for _, s := range c.Reasons {
+		say(p.Stdout, "%s\n", s)
+	}
+	return nil
+}

@@ -1,0 +1,264 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"spate/internal/call"
+	"spate/internal/config"
+	"spate/internal/predict"
+	"spate/internal/profile"
+	"spate/internal/report"
+	"spate/internal/result"
+)
+
+// shownFigures are the figures of a prediction's interval and of a grid.
+var shownFigures = []struct{ name, head string }{
+	{"output_throughput", "out tok/s"},
+	{"mean_ttft_ms", "mean TTFT ms"},
+	{"p99_ttft_ms", "P99 TTFT ms"},
+	{"mean_tpot_ms", "mean TPOT ms"},
+	{"mean_itl_ms", "mean ITL ms"},
+	{"p99_itl_ms", "P99 ITL ms"},
+}
+
+// runOnePrediction predicts one run, prints it as a measured one and keeps its folder.
+func runOnePrediction(p Process, o *predictOptions, prof *profile.Profile) error {
+	l, r, err := o.load(p, nil)
+	if err != nil {
+		return err
+	}
+	prof, err = prof.With(o.override)
+	if err != nil {
+		return err
+	}
+	own, err := l.Run(prof, o.seed, o.intervals)
+	if err != nil {
+		return err
+	}
+	run := predictedRun(p, l, r.Bench, prof)
+	recs := own.Result.Records()
+	run.Compute(recs)
+	run.State, run.Ended = result.Complete, run.Started.Add(own.Result.Duration)
+	if o.json {
+		return printPrediction(p, prof, l, own)
+	}
+	say(p.Stdout, "predicted, not measured: profile %s%s, %s\n", prof.Name, uncalibrated(prof), l.Text)
+	if err := report.Block(p.Stdout, report.BlockOf(run)); err != nil {
+		return fmt.Errorf("write to standard output: %w", err)
+	}
+	writeIntervals(p, own, len(prof.Set))
+	if o.noFolder {
+		return nil
+	}
+	return savePrediction(p, run, recs, r.Bench)
+}
+
+func uncalibrated(p *profile.Profile) string {
+	if p.Calibrated {
+		return ""
+	}
+	return " (not calibrated)"
+}
+
+// predictedRun is a run as result keeps it. Its verdict is left out: nothing was measured.
+func predictedRun(p Process, l *predict.Load, c *config.Bench, prof *profile.Profile) *result.Run {
+	run := &result.Run{
+		Started: time.Now(), Tool: versionText(), Command: append([]string{"spate", "predict"}, p.Args[min(1, len(p.Args)):]...),
+		Labels: map[string]string{"predicted": "true", "profile": prof.Name},
+		Server: result.Server{Backend: "simulated", Model: or(prof.Engine.Model, prof.Name), Kind: prof.Engine.Engine, Version: prof.Engine.Version},
+		Plan:   result.NewPlan(l.Plan(c.Output.Percentiles), l.Text),
+		Notes:  []string{"predicted by the simulator with profile " + prof.Name + uncalibrated(prof) + "; no server was measured"},
+	}
+	run.Block = result.Block{Percentiles: c.Output.Percentiles, Tokenizer: true}
+	for _, m := range c.Output.PercentileMetrics {
+		run.Block.Metrics = append(run.Block.Metrics, string(m))
+	}
+	return run
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func writeIntervals(p Process, own *predict.Own, others int) {
+	if others == 0 {
+		return
+	}
+	say(p.Stdout, "\nrange over %d parameter vectors within noise\n", others+1)
+	for _, f := range shownFigures {
+		say(p.Stdout, "%-40s %s to %s\n", f.head+":", round3(own.Low[f.name]), round3(own.High[f.name]))
+	}
+}
+
+func round3(v float64) string {
+	if math.Abs(v) >= 1000 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
+}
+
+// savePrediction keeps a run folder like that of a measured run.
+func savePrediction(p Process, run *result.Run, recs []call.Record, c *config.Bench) error {
+	state, ended := run.State, run.Ended
+	f, err := result.Create(run, result.Options{Dir: c.Output.OutputDir})
+	if err != nil {
+		return err
+	}
+	for i := range recs {
+		if err := f.Log.Record(&recs[i]); err != nil {
+			return fmt.Errorf("keeping the records: %w", err)
+		}
+	}
+	run.State, run.Ended = state, ended
+	if err := f.Finish(run); err != nil {
+		return err
+	}
+	say(p.Stderr, "run folder: %s\n", f.Dir)
+	return nil
+}
+
+// prediction is one predicted run for programs.
+type prediction struct {
+	Predicted bool              `json:"predicted_not_measured"`
+	Profile   string            `json:"profile"`
+	Load      string            `json:"load"`
+	Settings  map[string]string `json:"settings,omitempty"`
+	Figures   predict.Metrics   `json:"predicted"`
+	Low       predict.Metrics   `json:"predicted_low,omitempty"`
+	High      predict.Metrics   `json:"predicted_high,omitempty"`
+}
+
+func newPrediction(prof *profile.Profile, l *predict.Load, own *predict.Own) prediction {
+	return prediction{Predicted: true, Profile: prof.Name, Load: l.Text, Figures: own.Metrics, Low: own.Low, High: own.High}
+}
+
+func printPrediction(p Process, prof *profile.Profile, l *predict.Load, own *predict.Own) error {
+	return writeIndented(p, newPrediction(prof, l, own))
+}
+
+func writeIndented(p Process, v any) error {
+	enc := json.NewEncoder(p.Stdout)
+	enc.SetIndent("", " ")
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("write to standard output: %w", err)
+	}
+	return nil
+}
+
+// point is one combination of the values given in lists.
+type gridPoint []struct{ name, value string }
+
+// combinations lists all of them, the last flag changing fastest.
+func combinations(grid map[string][]string) []gridPoint {
+	var names []string
+	for n := range grid {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	out := []gridPoint{nil}
+	for _, n := range names {
+		var next []gridPoint
+		for _, at := range out {
+			for _, v := range grid[n] {
+				next = append(next, append(slices.Clone(at), struct{ name, value string }{n, strings.TrimSpace(v)}))
+			}
+		}
+		out = next
+	}
+	return out
+}
+
+// runGrid predicts every combination and prints a table.
+func runGrid(p Process, o *predictOptions, base *profile.Profile) error {
+	var list []prediction
+	points := combinations(o.grid)
+	for _, at := range points {
+		own, l, prof, err := o.predictAt(p, base, at)
+		if err != nil {
+			return err
+		}
+		one := newPrediction(prof, l, own)
+		one.Settings = map[string]string{}
+		for _, s := range at {
+			one.Settings[s.name] = s.value
+		}
+		list = append(list, one)
+	}
+	if o.json {
+		return writeIndented(p, list)
+	}
+	say(p.Stdout, "predicted, not measured: profile %s%s\n", base.Name, uncalibrated(base))
+	for _, s := range points[0] {
+		say(p.Stdout, "%*s ", max(12, len(s.name)), s.name)
+	}
+	for _, f := range shownFigures {
+		say(p.Stdout, "%13s", f.head)
+	}
+	say(p.Stdout, "\n")
+	for i, at := range points {
+		for _, s := range at {
+			say(p.Stdout, "%*s ", max(12, len(s.name)), s.value)
+		}
+		for _, f := range shownFigures {
+			say(p.Stdout, "%13s", round3(list[i].Figures[f.name]))
+		}
+		say(p.Stdout, "\n")
+	}
+	return nil
+}
+
+// predictAt predicts one combination.
+func (o *predictOptions) predictAt(p Process, base *profile.Profile, at gridPoint) (*predict.Own, *predict.Load, *profile.Profile, error) {
+	over := o.override
+	var extra []string
+	for _, s := range at {
+		if slices.Contains(gridFlags, s.name) {
+			extra = append(extra, "--"+s.name, s.value)
+			continue
+		}
+		one := &predictOptions{}
+		if err := one.set().Parse([]string{"--" + s.name + "=" + s.value}); err != nil {
+			return nil, nil, nil, usage{"spate predict", err}
+		}
+		over = merge(over, one.override)
+	}
+	l, _, err := o.load(p, extra)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	prof, err := base.With(over)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	own, err := l.Run(prof, o.seed, false)
+	return own, l, prof, err
+}
+
+// merge adds the settings of one override to another.
+func merge(a, b profile.Override) profile.Override {
+	for _, f := range []struct {
+		to   *int
+		from int
+	}{
+		{&a.MaxSeqs, b.MaxSeqs},
+		{&a.MaxTokens, b.MaxTokens},
+		{&a.MaxModelLen, b.MaxModelLen},
+		{&a.KVTokens, b.KVTokens},
+		{&a.TP, b.TP},
+	} {
+		if f.from != 0 {
+			*f.to = f.from
+		}
+	}
+	return a
+}
