@@ -309,7 +309,7 @@ func (s *session) metricsRun() metrics.Run {
 	run := metrics.Run{
 		Requested: c.Load.NumPrompts, RequestRate: float64(c.Load.RequestRate), Percentiles: c.Output.Percentiles,
 		EndRule: metrics.LastChunk, Tokenizer: !s.tokens.skipped, SteadyThreshold: c.Check.SteadyThreshold,
-		Seed: uint64(c.Load.Seed),
+		SteadyMinWindow: c.Check.SteadyMinWindow, NoSteady: c.Check.NoSteadyState, Seed: uint64(c.Load.Seed),
 	}
 	if s.target.client.Backend.UsageEnds() {
 		run.EndRule = metrics.LastEvent

@@ -397,7 +397,6 @@ type Check struct {
 	SteadyThreshold float64     `json:"steady_state_threshold"`
 	SteadyMinWindow float64     `json:"steady_state_min_window_s"` // 0: max(10 s, 10 % of the run)
 	NoSteadyState   bool        `json:"no_steady_state"`
-	Confidence      float64     `json:"confidence"`
 }
 
 // Limit is a per-request bound: the metric may not exceed it.

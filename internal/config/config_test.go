@@ -19,7 +19,7 @@ func good() *Bench {
 		Load:    Load{NumPrompts: 10, RequestRate: Float(math.Inf(1)), Burstiness: 1},
 		Dataset: Dataset{Name: DatasetRandom, Random: Random{InputLen: 8, OutputLen: 8, Meaning: RatioAuto}},
 		Output:  Output{Percentiles: []float64{99}, UI: UIAuto},
-		Check:   Check{SteadyThreshold: 0.95, Confidence: 0.95},
+		Check:   Check{SteadyThreshold: 0.95},
 		Given:   map[string]Source{},
 	}
 }
@@ -89,9 +89,8 @@ func TestValidateNamesTheFlags(t *testing.T) {
 		"goodput objective without bounds": {func(b *Bench) {
 			b.Check.SLO = []Objective{{Metric: "request_goodput", Op: ">", Bound: 1, Text: "goodput>1"}}
 		}, []string{"slo", "goodput"}},
-		"confidence in percent": {func(b *Bench) { b.Check.Confidence = 95 }, []string{"confidence"}},
-		"sim flag without sim":  {func(b *Bench) { given(b, "sim-ttft") }, []string{"sim-ttft", "sim"}},
-		"sim jitter":            {func(b *Bench) { b.Sim = Sim{Enabled: true, TokensPerChunk: 1, Jitter: 2} }, []string{"sim-jitter"}},
+		"sim flag without sim": {func(b *Bench) { given(b, "sim-ttft") }, []string{"sim-ttft", "sim"}},
+		"sim jitter":           {func(b *Bench) { b.Sim = Sim{Enabled: true, TokensPerChunk: 1, Jitter: 2} }, []string{"sim-jitter"}},
 		"sim with url": {func(b *Bench) {
 			b.Sim = Sim{Enabled: true, TokensPerChunk: 1}
 			b.Target.BaseURLs = []string{"http://x"}

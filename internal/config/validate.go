@@ -196,7 +196,6 @@ func (b *Bench) checkOutput(c *checker) {
 	c.clash(o.NoOutput && o.OutputDir != "", "no-output", "output-dir", "one asks for no run folder, the other names it")
 	c.want(k.SteadyThreshold > 0 && k.SteadyThreshold <= 1, "steady-state-threshold", "%v is not above 0 and at most 1", k.SteadyThreshold)
 	c.want(k.SteadyMinWindow >= 0, "steady-state-min-window", "cannot be negative")
-	c.want(k.Confidence > 0 && k.Confidence < 1, "confidence", "%v is not between 0 and 1, such as 0.95", k.Confidence)
 	seen := map[Metric]bool{}
 	for _, l := range k.Goodput {
 		c.want(!seen[l.Metric], "goodput", "%s is given twice", l.Metric)

@@ -134,6 +134,7 @@ func TestParseMistakes(t *testing.T) {
 		"later flag":             {"--hf-subset x", []string{"--hf-subset is known", "the hf dataset"}},
 		"two profiles":           {"--sim a@b c@d", []string{"--sim", "c@d", "second"}},
 		"profile and times":      {"--sim Qwen3-8B@A10 --sim-ttft 5ms", []string{"--sim", "--sim-ttft"}},
+		"later level":            {"--confidence-level 0.9", []string{"is known", "intervals other than 95 %"}},
 		"later switch":           {"--enable-multimodal-chat", []string{"--enable-multimodal-chat is known", "image and audio"}},
 		"later tri-state":        {"--no-self-timed", []string{"--no-self-timed", "timed_trace"}},
 		"missing value":          {"--model", []string{"--model needs a value"}},

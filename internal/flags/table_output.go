@@ -73,10 +73,6 @@ func checkFlags(b *config.Bench) []Def {
 			Help: "shortest steady window that raises no warning; 0 is the larger of 10 s and a tenth of the run",
 		},
 		{Name: "no-steady-state", Group: GroupCheck, value: toggle(&c.NoSteadyState), Help: "leave the steady-state window out"},
-		{
-			Name: "confidence", Group: GroupCheck, Default: "0.95", value: finite(&c.Confidence),
-			Help: "level of the intervals", Also: also("confidence-level"),
-		},
 	}
 }
 
@@ -123,6 +119,7 @@ func laterFlags() []Def {
 		{Name: "seq-dist", value: text(), Needs: "length distributions", Help: "mix of lengths"},
 		{Name: "tokenizer-revision", value: text(), Needs: "downloads of tokenizers", Help: "revision of the tokenizer"},
 		{Name: "num-runs", value: text(), Needs: "repeated runs", Help: "runs to repeat", Also: also("num-profile-runs")},
+		{Name: "confidence", value: text(), Needs: "intervals other than 95 %", Help: "level of the intervals", Also: also("confidence-level")},
 		{Name: "sweep-max-concurrency", value: text(), Needs: "sweeps", Help: "levels of concurrency to go through"},
 		{Name: "sweep-request-rate", value: text(), Needs: "sweeps", Help: "rates to go through"},
 		{Name: "multi-turn", value: toggle(new(bool)), Needs: "conversations", Help: "conversations instead of single requests"},

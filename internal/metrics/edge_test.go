@@ -152,6 +152,31 @@ func TestSteadyWindowByHand(t *testing.T) {
 	})
 }
 
+func TestSteadySettings(t *testing.T) {
+	recs := []call.Record{
+		done(stamped(0, 0, 0, 0, 0, 2000), 2000, 10, 2, at(500, 2000)),
+		done(stamped(1, 0, 0, 0, 1000, 4000), 4000, 20, 3, at(1500, 4000)),
+		done(stamped(2, 0, 0, 0, 2000, 4000), 4000, 30, 4, at(2100, 4000)),
+	}
+	for _, tt := range []struct {
+		name    string
+		run     Run
+		applies bool
+		short   bool
+	}{
+		{"the floor of 10 s", Run{}, true, true},
+		{"a window as long as asked for", Run{SteadyMinWindow: 3}, true, false},
+		{"a window shorter than asked for", Run{SteadyMinWindow: 3.5}, true, true},
+		{"left out", Run{NoSteady: true}, false, false},
+	} {
+		tt.run.End, tt.run.MaxConcurrency, tt.run.Tokenizer = 5*time.Second, 2, true
+		s := Summarize(recs, tt.run).Steady
+		if s.Applies != tt.applies || s.Short != tt.short || (s.Reason != "") != tt.short {
+			t.Errorf("%s: %+v", tt.name, s)
+		}
+	}
+}
+
 func TestSteadyDoesNotApply(t *testing.T) {
 	recs := []call.Record{done(stamped(0, 0, 0, 0, 0, 100), 100, 1, 1, at(100))}
 	for _, tt := range []struct {

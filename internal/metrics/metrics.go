@@ -39,6 +39,8 @@ type Run struct {
 	EndRule         EndRule   // empty means LastChunk
 	Tokenizer       bool      // an output without a count is empty with one, 1 token without
 	SteadyThreshold float64   // share of MaxConcurrency; 0 means 0.95
+	SteadyMinWindow float64   // seconds; 0 means 10 s or a tenth of the run, whichever is longer
+	NoSteady        bool      // leave the plateau out
 	Seed            uint64    // of the bootstrap
 }
 

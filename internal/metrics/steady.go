@@ -15,6 +15,8 @@ func (z *summarizer) steady() {
 	s := &z.s.Steady
 	s.TTFT, s.TPOT = z.b.dist(nil, milli), z.b.dist(nil, milli)
 	switch {
+	case z.run.NoSteady:
+		return
 	case z.run.MaxConcurrency <= 0:
 		s.Reason = "no concurrency cap was set, so there is no plateau to find"
 		return
@@ -31,7 +33,11 @@ func (z *summarizer) steady() {
 	s.Applies = true
 	s.StartS, s.EndS = seconds(from-z.run.Start), seconds(to-z.run.Start)
 	s.WindowS = seconds(to - from)
-	if floor := max(10, z.run.duration()/10); s.WindowS < floor {
+	floor := z.run.SteadyMinWindow
+	if floor <= 0 {
+		floor = max(10, z.run.duration()/10)
+	}
+	if s.WindowS < floor {
 		s.Short = true
 		s.Reason = fmt.Sprintf("the window is %.1f s, below the %.1f s that would settle the figures", s.WindowS, floor)
 	}

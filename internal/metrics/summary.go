@@ -220,7 +220,7 @@ type Steady struct {
 	StartS    float64 `json:"start_s"`
 	EndS      float64 `json:"end_s"`
 	WindowS   float64 `json:"window_s"`
-	Short     bool    `json:"short"` // below max(10 s, 10 % of the run)
+	Short     bool    `json:"short"` // below the shortest window that settles the figures
 	Completed int     `json:"completed"`
 	Started   int     `json:"started"`
 	Request   float64 `json:"request_throughput_per_s"`

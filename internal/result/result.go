@@ -84,6 +84,8 @@ type Plan struct {
 	EndRule         metrics.EndRule `json:"end_rule,omitempty"`
 	Tokenizer       bool            `json:"tokenizer"`
 	SteadyThreshold float64         `json:"steady_threshold,omitempty"`
+	SteadyMinWindow float64         `json:"steady_min_window_s,omitempty"` // 0: max(10 s, a tenth of the run)
+	NoSteady        bool            `json:"no_steady,omitempty"`
 	Seed            uint64          `json:"seed"`
 
 	// Judge are the choices the verdict depends on; Percentiles may hold more than the user named.
@@ -95,7 +97,7 @@ func NewPlan(run metrics.Run, text string) Plan {
 	p := Plan{
 		Text: text, Start: run.Start, End: run.End, Due: run.Due, Requests: run.Requested,
 		Percentiles: run.Percentiles, EndRule: run.EndRule, Tokenizer: run.Tokenizer,
-		SteadyThreshold: run.SteadyThreshold, Seed: run.Seed,
+		SteadyThreshold: run.SteadyThreshold, SteadyMinWindow: run.SteadyMinWindow, NoSteady: run.NoSteady, Seed: run.Seed,
 	}
 	if run.RequestRate > 0 && !math.IsInf(run.RequestRate, 0) {
 		p.RequestRate = &run.RequestRate
@@ -114,7 +116,7 @@ func (p *Plan) Metrics() metrics.Run {
 	run := metrics.Run{
 		Start: p.Start, End: p.End, Due: p.Due, Requested: p.Requests, RequestRate: p.Rate(),
 		Percentiles: p.Percentiles, EndRule: p.EndRule, Tokenizer: p.Tokenizer,
-		SteadyThreshold: p.SteadyThreshold, Seed: p.Seed,
+		SteadyThreshold: p.SteadyThreshold, SteadyMinWindow: p.SteadyMinWindow, NoSteady: p.NoSteady, Seed: p.Seed,
 	}
 	if p.MaxConcurrency != nil {
 		run.MaxConcurrency = *p.MaxConcurrency

@@ -349,7 +349,7 @@ func TestDefaultFolders(t *testing.T) {
 
 func TestPlanKeepsTheRun(t *testing.T) {
 	for name, run := range map[string]metrics.Run{
-		"all": newRun().Plan.Metrics(), "no rate": {RequestRate: math.Inf(1), Due: 3, Start: 5, End: 9, SteadyThreshold: 0.5},
+		"all": newRun().Plan.Metrics(), "no rate": {RequestRate: math.Inf(1), Due: 3, Start: 5, End: 9, SteadyThreshold: 0.5, SteadyMinWindow: 3, NoSteady: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := NewPlan(run, "")
