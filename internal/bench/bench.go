@@ -13,6 +13,7 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -316,6 +317,11 @@ func (s *session) metricsRun() metrics.Run {
 	}
 	if c.Load.MaxConcurrency != nil {
 		run.MaxConcurrency = *c.Load.MaxConcurrency
+	}
+	for _, o := range c.Check.SLO { // an objective may stand on a percentile nobody asked to print
+		if o.IsPct && !slices.Contains(run.Percentiles, o.Pct) {
+			run.Percentiles = append(slices.Clip(run.Percentiles), o.Pct)
+		}
 	}
 	for _, g := range c.Check.Goodput {
 		run.Objectives = append(run.Objectives, metrics.Objective{Metric: string(g.Metric), Bound: g.MS})

@@ -192,6 +192,18 @@ func TestRuntimeIsRestored(t *testing.T) {
 	}
 }
 
+// TestObjectivesOnAnyPercentile checks that a condition may stand on a figure the block does not print.
+func TestObjectivesOnAnyPercentile(t *testing.T) {
+	srv := start(t, serve.Config{Timetable: serve.TimetableConfig{TTFT: 5 * time.Millisecond, ITL: time.Millisecond}})
+	j := job(t, "--base-url", srv.URL(), "--num-prompts", "20", "--max-concurrency", "4", "--random-input-len", "8",
+		"--random-output-len", "4", "--goodput", "ttft:60000", "--slo",
+		"p99.9_ttft<60s,p37_e2el<60s,goodput_ratio>=100%,p12_ttft<1us")
+	out := run(t, t.Context(), j)
+	if len(out.Unmet) != 1 || !strings.Contains(out.Unmet[0], "p12_ttft<1us is not met") {
+		t.Errorf("not met: %q", out.Unmet)
+	}
+}
+
 // TestFailuresBeforeTheRun checks that what cannot start leaves nothing behind.
 func TestFailuresBeforeTheRun(t *testing.T) {
 	srv := start(t, serve.Config{})

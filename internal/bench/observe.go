@@ -239,8 +239,8 @@ func figure(o config.Objective, s *metrics.Summary) float64 {
 			return *s.RequestGoodput
 		}
 	case "goodput_ratio":
-		if s.RequestGoodput != nil && s.RequestThroughput+float64(s.Failed) > 0 {
-			return *s.RequestGoodput * s.DurationS / float64(s.Completed+s.Failed)
+		if s.Goodput != nil {
+			return s.Goodput.Share
 		}
 	case "error_rate":
 		if n := s.Completed + s.Failed; n > 0 {
