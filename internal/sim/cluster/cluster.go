@@ -2,7 +2,8 @@
 // takes them in, a router picks an engine, engines step as long as sim/latency says, and the result
 // is what a benchmark client would have seen. With separate prefill and decode engines, KV moves
 // between them over a link. Start with Cluster.Run; the order of events is the one of sim/des, so the
-// same seed gives the same bytes.
+// same seed gives the same bytes. A driver with a clock of its own (sim/wall) steps through the same
+// events by live.go.
 //
 // Engines keep their prefix caches from one Run to the next, as a server process does.
 package cluster
@@ -71,6 +72,10 @@ type Cluster struct {
 	result  *Result
 	sampled bool
 	barren  int // events since the last token
+
+	drive     *Live  // of a live run, nil in Run
+	inbox     []Call // injected, not yet sent
+	inboxFree []int32
 }
 
 // New makes a cluster of empty engines.
@@ -117,11 +122,18 @@ func (c *Cluster) addNode(e Engine) error {
 // Engine gives access to an engine: decode (or only) engines first, then prefill engines.
 func (c *Cluster) Engine(i int) *sim.Engine { return c.nodes[i].engine }
 
-// ResetPrefixCache empties the prefix caches of all engines.
-func (c *Cluster) ResetPrefixCache() {
+// ResetPrefixCache empties the prefix caches of all engines. It cannot while any has requests.
+func (c *Cluster) ResetPrefixCache() bool {
 	for _, n := range c.nodes {
-		n.engine.ResetPrefixCache()
+		if n.engine.Pending() {
+			return false
+		}
 	}
+	done := true
+	for _, n := range c.nodes {
+		done = n.engine.ResetPrefixCache() && done
+	}
+	return done
 }
 
 // kind is what happens at an event. Its order is the order of events of one instant: steps end
@@ -135,6 +147,7 @@ const (
 	handOver // a request has crossed the proxy
 	releases
 	sends
+	enters // a call of a live run is sent
 	arrives
 	aborts
 	samples
@@ -154,15 +167,13 @@ func (c *Cluster) at(t time.Duration, k kind, id int32) {
 func (c *Cluster) Run(l Load) (*Result, error) {
 	c.start(l)
 	for {
-		e, ok := c.queue.Pop()
-		if !ok {
+		before := c.now
+		if !c.Step() {
 			break
 		}
-		if e.At < c.now {
-			return nil, fmt.Errorf("%w: event at %v after %v", ErrStuck, e.At, c.now)
+		if c.now < before {
+			return nil, fmt.Errorf("%w: event at %v after %v", ErrStuck, c.now, before)
 		}
-		c.now = e.At
-		c.handle(e.Data)
 		if c.barren++; c.barren > patience {
 			return nil, fmt.Errorf("%w: no token in %d events, at %v", ErrStuck, patience, c.now)
 		}
@@ -177,6 +188,7 @@ func (c *Cluster) start(l Load) {
 	c.queue.Reset()
 	c.now, c.live, c.barren, c.sampled = 0, 0, 0, false
 	c.result = &Result{}
+	c.drive, c.inbox, c.inboxFree = nil, nil, nil
 	c.slots, c.vacant = c.slots[:0], c.vacant[:0]
 	for _, n := range c.nodes {
 		n.begin()
@@ -202,6 +214,8 @@ func (c *Cluster) handle(e event) {
 		c.released()
 	case sends:
 		c.dispatch()
+	case enters:
+		c.entered(e.id)
 	case arrives:
 		c.arrived(e.id)
 	case aborts:
@@ -219,8 +233,8 @@ func (c *Cluster) finish() *Result {
 	for _, n := range c.nodes {
 		st := n.engine.State()
 		r.Engines = append(r.Engines, st.Stats)
-		r.Digest = mix(r.Digest ^ n.engine.Digest())
 	}
+	r.Digest = c.Digest()
 	c.result = nil
 	return r
 }

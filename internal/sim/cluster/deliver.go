@@ -59,7 +59,7 @@ func (c *Cluster) toEngine(id int32, remote bool) {
 		OutStream: s.call.OutStream, Adapter: s.call.Adapter, Remote: remote,
 	})
 	if err != nil {
-		c.fail(id, err.Error())
+		c.fail(id, err)
 		return
 	}
 	c.wake(n)
@@ -72,6 +72,10 @@ func (c *Cluster) deliver(n *node, out *sim.Outputs, ends []time.Duration) {
 	}
 	if len(out.List) > 0 {
 		c.barren = 0
+	}
+	if c.drive != nil {
+		c.hand(n, out)
+		return
 	}
 	base := n.log.base + int32(len(n.log.ends))
 	n.log.ends = append(n.log.ends, ends...)
@@ -142,11 +146,15 @@ func (c *Cluster) complete(n *node, id int32) {
 }
 
 // fail ends a request that cannot be served.
-func (c *Cluster) fail(id int32, why string) {
+func (c *Cluster) fail(id int32, why error) {
 	s := &c.slots[id]
-	s.req.Failed, s.req.Err = true, why
+	s.req.Failed, s.req.Err = true, why.Error()
 	c.result.Failed++
+	caller := s.call.Caller
 	c.close(id, c.now)
+	if caller != nil {
+		caller.Failed(why)
+	}
 }
 
 // close hands a request to the sink and lets the client send the next one.
@@ -186,13 +194,18 @@ func (c *Cluster) aborted(id int32) {
 	if !s.aborts || c.now != s.req.Sent+s.call.GiveUp {
 		return
 	}
-	if s.node >= 0 {
+	c.withdraw(id, errGaveUp)
+}
+
+// withdraw ends a request before its time, wherever it is.
+func (c *Cluster) withdraw(id int32, why error) {
+	if s := &c.slots[id]; s.node >= 0 {
 		n := c.nodes[s.node]
 		c.catchUp(n)
 		n.engine.Abort(int(id))
 		c.wake(n)
 	}
-	c.fail(id, "the client gave up")
+	c.fail(id, why)
 	c.dropTransfer(id)
 }
 

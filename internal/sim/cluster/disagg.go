@@ -48,7 +48,7 @@ func (c *Cluster) toPrefill(id int32) {
 		ID: int(id), Arrive: c.now, Prompt: s.call.Prompt, Out: 1, OutStream: s.call.OutStream, Adapter: s.call.Adapter,
 	})
 	if err != nil {
-		c.fail(id, err.Error())
+		c.fail(id, err)
 		return
 	}
 	c.wake(n)
@@ -217,6 +217,7 @@ func (c *Cluster) transferred(id int32) {
 	n := c.nodes[s.node]
 	l := &c.link.cfg
 	if l.FailureRate > 0 && c.link.draw.Float64() < l.FailureRate {
+		c.link.lost++
 		if s.tries++; s.tries <= l.Retries {
 			s.next = c.now + ns(l.RetryNS)
 			c.at(s.next, retries, id)
@@ -225,6 +226,7 @@ func (c *Cluster) transferred(id int32) {
 		c.lost(n, id)
 		return
 	}
+	c.link.moved++
 	if c.cfg.Disagg.Blocking {
 		c.received(n)
 		return
@@ -270,11 +272,7 @@ func (c *Cluster) received(n *node) {
 // lost is a transfer that was given up.
 func (c *Cluster) lost(n *node, id int32) {
 	if c.cfg.Disagg.FailHard {
-		c.catchUp(n)
-		n.engine.Abort(int(id))
-		c.fail(id, "the KV transfer failed")
-		c.dropTransfer(id)
-		c.wake(n)
+		c.withdraw(id, errLost)
 		return
 	}
 	if !c.cfg.Disagg.Blocking {

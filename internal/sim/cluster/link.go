@@ -40,6 +40,8 @@ type link struct {
 	since  time.Duration // progress is known up to here
 	next   time.Duration // time of the event in the queue, if any
 	draw   interface{ Float64() float64 }
+
+	moved, lost int64 // transfers that arrived, and that did not
 }
 
 func newLink(cfg Link, seed uint64) link {

@@ -18,6 +18,7 @@ type Call struct {
 	OutStream uint64
 	Adapter   int
 	GiveUp    time.Duration // the client leaves after this long; 0: never
+	Caller    Caller        // of a live run
 }
 
 // Load is what a client sends in one run.
@@ -83,7 +84,9 @@ func (c *Cluster) dispatch() {
 			}
 			at += cl.load.Gap
 		}
-		group = append(group, c.open(cl.take(), at))
+		id := c.place()
+		c.open(id, cl.take(), at)
+		group = append(group, id)
 	}
 	c.ingest(group, at)
 	c.wakeClient(at)
@@ -98,15 +101,19 @@ func (c *Cluster) wakeClient(after time.Duration) {
 	}
 }
 
-// open gives a call a slot.
-func (c *Cluster) open(call Call, sent time.Duration) int32 {
-	var id int32
+// place is a slot for a call.
+func (c *Cluster) place() int32 {
 	if n := len(c.vacant); n > 0 {
-		id, c.vacant = c.vacant[n-1], c.vacant[:n-1]
-	} else {
-		id = int32(len(c.slots))
-		c.slots = append(c.slots, slot{})
+		id := c.vacant[n-1]
+		c.vacant = c.vacant[:n-1]
+		return id
 	}
+	c.slots = append(c.slots, slot{})
+	return int32(len(c.slots) - 1)
+}
+
+// open puts a call into its slot.
+func (c *Cluster) open(id int32, call Call, sent time.Duration) {
 	s := &c.slots[id]
 	*s = slot{due: max(call.At, 0), call: call, runs: s.runs[:0], node: -1, lastStep: -2}
 	s.req = Request{
@@ -122,5 +129,4 @@ func (c *Cluster) open(call Call, sent time.Duration) int32 {
 		s.aborts = true
 		c.at(sent+call.GiveUp, aborts, id)
 	}
-	return id
 }

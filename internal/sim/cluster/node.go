@@ -75,17 +75,22 @@ func (c *Cluster) plan(n *node) {
 			c.beginReceive(n, &b)
 			return
 		}
-		c.launch(n, &b, c.stepTime(n, b.Shape))
+		if !c.launch(n, &b, c.stepTime(n, b.Shape)) {
+			return
+		}
 	}
 }
 
 // admitted notes when requests left the queue.
 func (c *Cluster) admitted(b *sim.Batch) {
 	for _, a := range b.Admitted {
-		r := &c.slots[a.ID].req
-		if r.Scheduled == unset {
-			r.Scheduled = c.now
-			r.Cached = a.Cached
+		s := &c.slots[a.ID]
+		if s.req.Scheduled != unset {
+			continue
+		}
+		s.req.Scheduled, s.req.Cached = c.now, a.Cached
+		if c.drive != nil {
+			s.call.Caller.Started(a.Cached)
 		}
 	}
 	for _, id := range b.Preempted {
@@ -102,18 +107,19 @@ func (c *Cluster) stepTime(n *node, shape latency.Batch) time.Duration {
 	return d
 }
 
-// launch runs a batch, and repeats it as long as nothing else happens.
-func (c *Cluster) launch(n *node, b *sim.Batch, d time.Duration) {
+// launch runs a batch, and repeats it as long as nothing else happens. It reports whether the engine
+// goes on, which only the driver of a live run can deny.
+func (c *Cluster) launch(n *node, b *sim.Batch, d time.Duration) bool {
 	f := flying{started: c.now}
 	if k := len(n.spare); k > 0 {
 		f.ends, n.spare = n.spare[k-1][:0], n.spare[:k-1]
 	}
 	end := n.pass(c.now, d)
 	f.ends = append(f.ends, end)
-	if !c.cfg.Single && b.Repeat > 1 {
-		horizon, busy := c.queue.Next()
+	if b.Repeat > 1 {
+		most, horizon := c.stretch(b.Repeat)
 		shape := b.Shape
-		for k := 1; k < b.Repeat && (!busy || end < horizon); k++ {
+		for k := 1; k < most && end < horizon; k++ {
 			shape = shape.After(1)
 			end = n.pass(end, c.stepTime(n, shape))
 			f.ends = append(f.ends, end)
@@ -125,6 +131,22 @@ func (c *Cluster) launch(n *node, b *sim.Batch, d time.Duration) {
 		c.sampled = true
 		c.at((c.now/c.cfg.Log+1)*c.cfg.Log, samples, 0)
 	}
+	return c.drive == nil || c.drive.Batch == nil || c.drive.Batch(n.index, b, end)
+}
+
+// stretch is how often a batch may be repeated, and the time from which it may not.
+func (c *Cluster) stretch(repeat int) (int, time.Duration) {
+	const never = time.Duration(1<<63 - 1)
+	switch {
+	case c.drive != nil:
+		return min(repeat, c.drive.Group), never
+	case c.cfg.Single:
+		return 1, never
+	}
+	if horizon, busy := c.queue.Next(); busy {
+		return repeat, horizon
+	}
+	return repeat, never
 }
 
 // pass sends a batch through the pipeline's stages and gives the time at which it leaves the last.
@@ -165,7 +187,9 @@ func (c *Cluster) planTogether() {
 	for i, n := range group {
 		if planned[i] {
 			batches[i].Repeat = 1
-			c.launch(n, &batches[i], longest)
+			if !c.launch(n, &batches[i], longest) {
+				return
+			}
 		}
 	}
 }
@@ -190,8 +214,8 @@ func (c *Cluster) stepEnded(n *node) {
 
 // catchUp commits the steps of a stretch that are over, so that the engine's state is that of now.
 func (c *Cluster) catchUp(n *node) {
-	if len(n.flights) == 0 || len(n.flights[0].ends) < 2 {
-		return
+	if c.drive != nil || len(n.flights) == 0 || len(n.flights[0].ends) < 2 {
+		return // steps decided on together end together
 	}
 	f := &n.flights[0]
 	over := f.ends[:len(f.ends)-1]

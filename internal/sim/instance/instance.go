@@ -66,10 +66,8 @@ func Build(o Options) (*Instance, error) {
 	if in.every == 0 {
 		in.every = 10 * time.Second
 	}
-	cfg := wall.Config{
-		Engines: cl.Engines, Front: cl.Front, Router: cl.Router, Lock: cl.Lock, Scale: o.Scale, Seed: o.Seed,
-		Group: conf.StepsEach, Answers: o.Answers,
-	}
+	cl.Seed = o.Seed
+	cfg := wall.Config{Cluster: cl, Scale: o.Scale, Group: conf.StepsEach, Answers: o.Answers}
 	if o.Base == nil {
 		cfg.Exhausts = conf.Exhausts()
 	}

@@ -70,10 +70,10 @@ func (s *Server) faults(body []byte) answer {
 	return jsonAnswer(200, map[string]int{"rules": len(sc.Rules)})
 }
 
-var harms = []string{"die", "oom", "stall", "revive"}
+var harms = []string{"die", "oom", "stall", "lose", "revive"}
 
 // harm does something to the engine: {"action": "die"}, {"action": "oom"}, {"action": "stall",
-// "for": "2s"}, {"action": "revive"}.
+// "for": "2s"}, {"action": "lose", "rate": 0.1}, {"action": "revive"}.
 func (s *Server) harm(body []byte) answer {
 	var b struct {
 		Harm

@@ -64,8 +64,9 @@ type Preparer interface {
 
 // Harm is what can be done to a running engine.
 type Harm struct {
-	Kind string        `json:"action"`  // die, oom, stall, revive
+	Kind string        `json:"action"`  // die, oom, stall, lose, revive
 	For  time.Duration `json:"-"`       // stall: how long
+	Rate float64       `json:"rate"`    // lose: share of KV transfers that fail from now on
 	Text string        `json:"message"` // what it says when it dies
 }
 

@@ -12,12 +12,12 @@ import (
 	"spate/internal/sim/serve"
 )
 
-// call is a request in flight.
+// call is a request in flight. It implements cluster.Caller.
 type call struct {
+	engine *Engine
 	req    *serve.Request
 	out    serve.Stream
-	id     int32 // place in the engine's books, -1 before it has one
-	node   *node // that answers it
+	id     int32 // place in the cluster, -1 while it has none
 	gone   bool  // nothing may be emitted any more
 	prompt []kv.Segment
 	stream uint64 // identity of its answer
@@ -34,29 +34,22 @@ type call struct {
 // Submit implements serve.Engine.
 func (e *Engine) Submit(now int64, req *serve.Request, out serve.Stream) {
 	t := max(e.sim(min(req.Arrived, now)), e.now)
-	c := &call{req: req, out: out, id: -1}
+	c := &call{engine: e, req: req, out: out, id: -1}
 	e.calls[req] = c
 	if e.dead != nil {
 		e.fail(c, e.dead)
 		return
 	}
-	e.at(t, sends, 0, c)
-}
-
-// open takes a request in: it gets its place in the books and passes the front end.
-func (e *Engine) open(c *call) {
-	if c.gone {
-		return
+	if req.Prepared == nil {
+		e.Prepare(req)
 	}
-	if n := len(e.vacant); n > 0 {
-		c.id, e.vacant = e.vacant[n-1], e.vacant[:n-1]
-	} else {
-		c.id = int32(len(e.slots))
-		e.slots = append(e.slots, nil)
-	}
-	e.slots[c.id] = c
-	c.want, c.finish = e.length(c.req)
-	e.at(e.pass(e.now, c.req.PromptTokens), arrives, c.id, c)
+	p, _ := req.Prepared.(*prompt)
+	c.prompt, c.stream = p.segments, p.answer
+	c.want, c.finish = e.length(req)
+	e.cluster.Inject(cluster.Call{
+		At: t, Prompt: c.prompt, Out: c.want, Stops: c.finish == serve.FinishStop, MaxOut: req.MaxTokens,
+		OutStream: c.stream, Adapter: req.Adapter, Caller: c,
+	})
 }
 
 // length decides how many tokens a request gets and how it ends.
@@ -74,7 +67,7 @@ func (e *Engine) length(req *serve.Request) (int, serve.Finish) {
 	}
 	own := float64(a.Len)
 	if a.Vary != 0 {
-		own *= 1 + a.Vary*(2*rng.New(e.cfg.Seed, "sim/answer", uint64(req.Index)).Float64()-1)
+		own *= 1 + a.Vary*(2*rng.New(e.cfg.Cluster.Seed, "sim/answer", uint64(req.Index)).Float64()-1)
 	}
 	if n := max(int(math.Round(own)), 1, req.MinTokens); n < req.MaxTokens {
 		return n, serve.FinishStop
@@ -82,84 +75,32 @@ func (e *Engine) length(req *serve.Request) (int, serve.Finish) {
 	return req.MaxTokens, serve.FinishLength
 }
 
-// pass is the time at which a request that comes in at t has passed the front end.
-func (e *Engine) pass(t time.Duration, tokens int) time.Duration {
-	f := &e.cfg.Front
-	w := 0
-	for i := range e.front {
-		if e.front[i] < e.front[w] {
-			w = i
-		}
-	}
-	e.front[w] = max(e.front[w], t) + ns(f.RequestNS+f.TokenNS*float64(tokens))
-	return e.front[w] + ns(f.BaseNS)
-}
-
 // Prepare implements serve.Preparer: it names the prompt for the prefix cache.
 func (e *Engine) Prepare(req *serve.Request) {
-	req.Prepared = e.memory.prompt(req, e.cfg.Engines[0].Sim.BlockSize)
+	req.Prepared = e.memory.prompt(req, e.core().BlockSize)
 }
 
 func ns(x float64) time.Duration { return time.Duration(x + 0.5) }
 
-// enter hands a request to an engine.
-func (e *Engine) enter(c *call) {
-	if c.gone {
-		return
+// Opened implements cluster.Caller.
+func (c *call) Opened(id int32) bool {
+	if !c.gone {
+		c.id = id
 	}
-	if c.req.Prepared == nil {
-		e.Prepare(c.req)
-	}
-	p, _ := c.req.Prepared.(*prompt)
-	c.prompt, c.stream = p.segments, p.answer
-	c.node = e.route(c)
-	err := c.node.engine.Submit(sim.Request{
-		ID: int(c.id), Arrive: e.now, Prompt: c.prompt, Out: c.want, Stops: c.finish == serve.FinishStop, MaxOut: c.req.MaxTokens,
-		OutStream: c.stream, Adapter: c.req.Adapter,
-	})
-	if err != nil {
-		f := &serve.Failure{Message: err.Error()}
-		if errors.Is(err, sim.ErrTooLong) {
-			f.Status, f.Type = 400, "BadRequestError"
-		}
-		c.node = nil
-		e.fail(c, f)
-		return
-	}
-	e.wake(c.node)
+	return !c.gone
 }
 
-// crowded is how many more requests than the emptiest replica one may have before affinity gives
-// way.
-const crowded = 16
+// Started implements cluster.Caller.
+func (c *call) Started(cached int) { c.out.Start(c.engine.mono(c.engine.now), cached) }
 
-// route picks a replica, by the rules of sim/cluster.
-func (e *Engine) route(c *call) *node {
-	if len(e.nodes) == 1 {
-		return e.nodes[0]
+// Failed implements cluster.Caller.
+func (c *call) Failed(err error) {
+	f := &serve.Failure{Message: err.Error()}
+	if errors.Is(err, sim.ErrTooLong) {
+		f.Status, f.Type = 400, "BadRequestError"
 	}
-	least := e.nodes[0]
-	for _, n := range e.nodes {
-		if n.engine.Load() < least.engine.Load() {
-			least = n
-		}
-	}
-	switch e.cfg.Router {
-	case cluster.LeastLoaded:
-		return least
-	case cluster.Affinity:
-		if len(c.prompt) > 0 {
-			n := e.nodes[mix(c.prompt[0].Stream^0x70726566)%uint64(len(e.nodes))]
-			if n.engine.Load() <= least.engine.Load()+crowded {
-				return n
-			}
-		}
-		return least
-	default:
-		n := e.nodes[e.turn%len(e.nodes)]
-		e.turn++
-		return n
-	}
+	c.id = -1
+	c.engine.fail(c, f)
 }
 
 // Abort implements serve.Engine.
@@ -168,9 +109,8 @@ func (e *Engine) Abort(_ int64, req *serve.Request) {
 	if c == nil {
 		return
 	}
-	if c.node != nil && e.dead == nil {
-		c.node.engine.Abort(int(c.id))
-		e.wake(c.node)
+	if c.id >= 0 && e.dead == nil {
+		e.cluster.Abort(c.id)
 	}
 	e.close(c)
 }
@@ -185,20 +125,8 @@ func (e *Engine) fail(c *call, f *serve.Failure) {
 
 // close takes a request out of the books.
 func (e *Engine) close(c *call) {
-	if c.gone {
-		return
+	if !c.gone {
+		c.gone = true
+		delete(e.calls, c.req)
 	}
-	c.gone = true
-	delete(e.calls, c.req)
-	e.free(c)
-}
-
-// free gives a request's place to the next one.
-func (e *Engine) free(c *call) {
-	if c.id < 0 {
-		return
-	}
-	e.slots[c.id] = nil
-	e.vacant = append(e.vacant, c.id)
-	c.id = -1
 }

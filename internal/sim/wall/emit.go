@@ -3,7 +3,6 @@ package wall
 import (
 	"time"
 
-	"spate/internal/sim"
 	"spate/internal/sim/serve"
 )
 
@@ -15,35 +14,27 @@ type mail struct {
 	last   bool
 }
 
-// deliver hands the tokens of a committed batch to their requests.
-func (e *Engine) deliver(out *sim.Outputs, f flight) {
-	delay := ns(e.cfg.Front.OutNS)
-	e.spec.drafts += int64(f.rounds)
-	e.spec.drafted += int64(f.drafts)
-	for i := range out.List {
-		o := &out.List[i]
-		c := e.slots[o.ID]
-		if c == nil {
-			continue
+// Tokens implements cluster.Caller.
+func (c *call) Tokens(n int, first, last bool) {
+	e := c.engine
+	core := e.core()
+	if core.Drafts > 0 && !first {
+		e.spec.accepted += int64(n - 1)
+	}
+	if last {
+		c.id = -1
+		if core.PrefixCaching {
+			e.memory.learn(c)
 		}
-		if f.drafts > 0 && !o.First {
-			e.spec.accepted += int64(o.Tokens - 1)
-		}
-		last := o.Reason != sim.Running
-		if last {
-			if e.cfg.Engines[0].Sim.PrefixCaching {
-				e.memory.learn(c)
-			}
-			e.free(c)
-		}
-		if delay == 0 {
-			e.emit(c, o.Tokens, last)
-			continue
-		}
-		e.mail = append(e.mail, mail{at: e.now + delay, call: c, tokens: o.Tokens, last: last})
-		if len(e.mail) == 1 || e.mail[len(e.mail)-2].at != e.now+delay {
-			e.at(e.now+delay, posts, 0, nil)
-		}
+	}
+	delay := ns(e.cfg.Cluster.Front.OutNS)
+	if delay == 0 {
+		e.emit(c, n, last)
+		return
+	}
+	e.mail = append(e.mail, mail{at: e.now + delay, call: c, tokens: n, last: last})
+	if len(e.mail) == 1 || e.mail[len(e.mail)-2].at != e.now+delay {
+		e.at(e.now+delay, nil)
 	}
 }
 
@@ -103,7 +94,7 @@ func (e *Engine) write(c *call, o serve.Output) {
 			c.mute = true
 		} else {
 			c.hold = true
-			e.at(e.now+tm.Stall, resumes, 0, c)
+			e.at(e.now+tm.Stall, c)
 		}
 	}
 	c.events++

@@ -1,9 +1,9 @@
 package wall
 
 import (
+	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"spate/internal/sim/serve"
 )
@@ -35,18 +35,16 @@ func (e *Engine) Harm(now int64, h serve.Harm) error {
 		if h.For <= 0 {
 			return fmt.Errorf("a stall needs a time: for 2s")
 		}
-		e.stall(t + h.For)
+		e.cluster.Stall(t + h.For)
+	case "lose":
+		if e.dead != nil {
+			return errors.New("the engine is dead")
+		}
+		return e.cluster.Lose(h.Rate)
 	case "revive":
 		return e.revive()
 	}
 	return nil
-}
-
-// stall keeps every engine from starting a step for a while, as a hanging GPU does.
-func (e *Engine) stall(until time.Duration) {
-	for _, n := range e.nodes {
-		n.paused = max(n.paused, until)
-	}
 }
 
 // die ends every request with an error, and takes no more.
@@ -57,9 +55,6 @@ func (e *Engine) die(message string) {
 	e.dead = &serve.Failure{Message: message}
 	e.queue.Reset()
 	e.mail = nil
-	for _, n := range e.nodes {
-		n.flights, n.planning = nil, false
-	}
 	all := make([]*call, 0, len(e.calls))
 	for _, c := range e.calls {
 		all = append(all, c)
@@ -77,7 +72,5 @@ func (e *Engine) revive() error {
 	}
 	e.dead = nil
 	e.memory.reset()
-	e.slots, e.vacant = nil, nil
-	clear(e.front)
 	return e.build()
 }

@@ -1,18 +1,17 @@
-// Package wall runs engines (package sim) on the wall clock: it is the Engine that the HTTP server
-// of sim/serve asks which tokens are due. It keeps simulated time, in which every step ends exactly
-// when sim/latency says, and maps it to the clock; being woken late therefore moves nothing but the
-// moment of writing, and the same arrivals give the same batches as in sim/cluster.
+// Package wall runs a cluster of engines (package sim/cluster) on the wall clock: it is the Engine
+// that the HTTP server of sim/serve asks which tokens are due. The cluster keeps simulated time, in
+// which every step ends exactly when sim/latency says, and wall maps it to the clock; being woken late
+// therefore moves nothing but the moment of writing, and the same arrivals give the same batches as in
+// virtual time.
 //
-// Start with Engine.Advance. Requests come in through arrive.go, steps run in node.go, tokens go out
-// through emit.go; prompt.go turns token ids into what the prefix cache compares.
+// Start with Engine.Advance. Requests come in through arrive.go, tokens go out through emit.go;
+// prompt.go turns token ids into what the prefix cache compares.
 package wall
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
-	"spate/internal/rng"
 	"spate/internal/sim"
 	"spate/internal/sim/cluster"
 	"spate/internal/sim/des"
@@ -22,20 +21,16 @@ import (
 
 // Config describes what runs behind one server.
 type Config struct {
-	Engines []cluster.Engine // replicas
-	Front   cluster.Front    // the way in and out; Together has no meaning here
-	Router  cluster.Policy
-	Lock    bool    // replicas step together
+	Cluster cluster.Config
 	Scale   float64 // simulated seconds per second of the clock; 0: one
 	Group   int     // decode steps per scheduling decision (the old engine's multi-step); 0: one
-	Seed    uint64
 	Answers Answers
 
 	// Exhausts reports that a step needs more memory than there is; nil: none does. The engine dies of
 	// it.
 	Exhausts func(b latency.Batch) bool
-	// Trace gets every batch when it starts, with its start and end in simulated time; nil: nobody
-	// does. Items are valid during the call only.
+	// Trace gets every batch that computes when it starts, with its start and end in simulated time;
+	// nil: nobody does. Items are valid during the call only.
 	Trace func(engine int, b *sim.Batch, start, end time.Duration)
 }
 
@@ -50,18 +45,14 @@ type Answers struct {
 // Engine implements serve.Engine, serve.Mortal and serve.Preparer. But for Prepare, it is used from
 // one thread.
 type Engine struct {
-	cfg   Config
-	queue des.Queue[event]
-	nodes []*node
-	now   time.Duration // of the event being handled, in simulated time
-	base  int64         // clock time that is simulated time base
-	begun bool
-	turn  int // of the round-robin router
+	cfg     Config
+	cluster *cluster.Cluster
+	queue   des.Queue[*call] // streams that go on after a stall; nil: outputs reach their clients
+	now     time.Duration    // of the event being handled, in simulated time
+	base    int64            // clock time that is simulated time base
+	begun   bool
 
-	front  []time.Duration // when each front-end worker is free
 	calls  map[*serve.Request]*call
-	slots  []*call // by id
-	vacant []int32
 	memory memory // of answers, for the prompts that continue them
 
 	mail  []mail // outputs on their way to the client
@@ -79,62 +70,55 @@ var _ interface {
 
 // New makes a set of engines with nothing to do.
 func New(cfg Config) (*Engine, error) {
-	if len(cfg.Engines) == 0 {
-		return nil, errors.New("a server needs an engine")
-	}
 	if cfg.Scale <= 0 {
 		cfg.Scale = 1
 	}
-	cfg.Group = max(cfg.Group, 1)
 	bounds := []float64{1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}
 	e := &Engine{
-		cfg: cfg, calls: make(map[*serve.Request]*call), front: make([]time.Duration, max(1, cfg.Front.Workers)),
+		cfg: cfg, calls: make(map[*serve.Request]*call),
 		steps: serve.Buckets{Bounds: bounds, Counts: make([]int64, len(bounds)+1)},
 	}
 	return e, e.build()
 }
 
-// build makes the nodes, or makes them anew after a death.
+// build makes the engines, or makes them anew after a death.
 func (e *Engine) build() error {
-	e.nodes = nil
-	for i, c := range e.cfg.Engines {
-		engine, err := sim.New(c.Sim)
-		if err != nil {
-			return fmt.Errorf("making engine %d: %w", i, err)
-		}
-		model := c.Model
-		if c.Jitter > 0 {
-			model = &latency.Jittered{Model: model, Sigma: c.Jitter, Draw: rng.New(e.cfg.Seed, "sim.jitter", uint64(i))}
-		}
-		e.nodes = append(e.nodes, &node{
-			index: i, engine: engine, model: model, depth: c.Sim.Depth(),
-			stages: make([]time.Duration, max(1, c.Sim.Pipeline)),
-		})
+	c, err := cluster.New(e.cfg.Cluster)
+	if err != nil {
+		return fmt.Errorf("making the server: %w", err)
 	}
+	e.cluster = c
+	c.Begin(cluster.Live{Group: e.cfg.Group, Batch: e.batch})
 	return nil
 }
 
-// kind is what happens at an event; its order is the order of events of one instant, as in
-// sim/cluster.
-type kind uint8
+// core is the first engine's scheduling.
+func (e *Engine) core() *sim.Config { return &e.cfg.Cluster.Engines[0].Sim }
 
-const (
-	stepEnds kind = iota
-	sends         // a request reaches the server
-	arrives       // it reaches an engine
-	posts         // outputs reach the client
-	resumes       // a stalled stream goes on
-	plans
-)
-
-type event struct {
-	kind kind
-	id   int32
-	call *call
+// batch takes note of a batch that starts; false when the engine dies of it.
+func (e *Engine) batch(engine int, b *sim.Batch, end time.Duration) bool {
+	if e.cfg.Exhausts != nil && e.cfg.Exhausts(b.Shape) {
+		e.die(outOfMemory)
+		return false
+	}
+	e.steps.Add(float64(b.Shape.Tokens()))
+	if b.Shape.Drafts > 0 {
+		e.spec.drafts += int64(b.Shape.Decode)
+		e.spec.drafted += int64(b.Shape.Drafts)
+	}
+	if e.cfg.Trace != nil {
+		e.cfg.Trace(engine, b, e.now, end)
+	}
+	return true
 }
 
-func (e *Engine) at(t time.Duration, k kind, id int32, c *call) {
-	e.queue.Push(t, int(k), event{kind: k, id: id, call: c})
+// at puts something on the way out; a nil call is mail.
+func (e *Engine) at(t time.Duration, c *call) {
+	rank := 0
+	if c != nil {
+		rank = 1
+	}
+	e.queue.Push(t, rank, c)
 }
 
 // sim maps a clock time to simulated time.
@@ -158,55 +142,51 @@ func (e *Engine) mono(t time.Duration) int64 {
 
 // Next implements serve.Engine.
 func (e *Engine) Next() int64 {
-	t, ok := e.queue.Next()
+	t, _, ok := e.next()
 	if !ok {
 		return serve.Never
 	}
 	return e.mono(t)
 }
 
+// next is the time of the next event, and whether it is one of the cluster's. These come first: what
+// is on its way out changes nothing there.
+func (e *Engine) next() (t time.Duration, inside, ok bool) {
+	t, ok = e.queue.Next()
+	if e.dead != nil {
+		return t, false, ok
+	}
+	if in, busy := e.cluster.Next(); busy && (!ok || in <= t) {
+		return in, true, true
+	}
+	return t, false, ok
+}
+
 // Advance implements serve.Engine: it handles everything due, in the order of simulated time.
 func (e *Engine) Advance(now int64) {
 	limit := e.sim(now)
 	for {
-		t, ok := e.queue.Next()
+		t, inside, ok := e.next()
 		if !ok || t > limit {
 			return
 		}
-		ev, _ := e.queue.Pop()
-		e.now = ev.At
-		e.handle(ev.Data)
-	}
-}
-
-func (e *Engine) handle(ev event) {
-	switch ev.kind {
-	case stepEnds:
-		e.stepEnded(e.nodes[ev.id])
-	case sends:
-		e.open(ev.call)
-	case arrives:
-		e.enter(ev.call)
-	case posts:
-		e.post()
-	case resumes:
-		e.resume(ev.call)
-	case plans:
-		e.plan(e.nodes[ev.id])
+		e.now = max(e.now, t)
+		if inside {
+			e.cluster.Step()
+			continue
+		}
+		if ev, _ := e.queue.Pop(); ev.Data == nil {
+			e.post()
+		} else {
+			e.resume(ev.Data)
+		}
 	}
 }
 
 // ResetPrefixCache implements serve.Engine. It cannot be done while any block is held.
 func (e *Engine) ResetPrefixCache() bool {
-	for _, n := range e.nodes {
-		if n.engine.Pending() {
-			return false
-		}
-	}
-	for _, n := range e.nodes {
-		if !n.engine.ResetPrefixCache() {
-			return false
-		}
+	if !e.cluster.ResetPrefixCache() {
+		return false
 	}
 	e.memory.reset()
 	return true
@@ -214,20 +194,14 @@ func (e *Engine) ResetPrefixCache() bool {
 
 // Burst implements serve.Burster: every request that has started may get a token at the end of a
 // step.
-func (e *Engine) Burst() int { return len(e.slots) - len(e.vacant) }
+func (e *Engine) Burst() int { return e.cluster.Open() }
 
-// States returns the state of each replica.
-func (e *Engine) States() []sim.State {
-	out := make([]sim.State, len(e.nodes))
-	for i, n := range e.nodes {
-		out[i] = n.engine.State()
-	}
-	return out
-}
+// States returns the state of each engine: those that decode, then those that only compute prompts.
+func (e *Engine) States() []sim.State { return e.cluster.States() }
 
 // State implements serve.Engine.
 func (e *Engine) State() serve.EngineState {
-	c := &e.cfg.Engines[0].Sim
+	c := e.core()
 	out := serve.EngineState{
 		BlockSize: c.BlockSize, PrefixCache: c.PrefixCaching, Drafts: e.spec.drafts, Drafted: e.spec.drafted, Accepted: e.spec.accepted,
 	}
@@ -250,13 +224,7 @@ func (e *Engine) State() serve.EngineState {
 }
 
 // Digest is a hash of every batch run so far by every engine.
-func (e *Engine) Digest() uint64 {
-	var d uint64
-	for _, n := range e.nodes {
-		d = mix(d ^ n.engine.Digest())
-	}
-	return d
-}
+func (e *Engine) Digest() uint64 { return e.cluster.Digest() }
 
 // mix is a bijection that spreads every input bit over the word.
 func mix(x uint64) uint64 {

@@ -9,6 +9,7 @@ import (
 
 	"spate/internal/rng"
 	"spate/internal/sim"
+	"spate/internal/sim/catalog"
 	"spate/internal/sim/cluster"
 	"spate/internal/sim/kv"
 	"spate/internal/sim/latency"
@@ -53,7 +54,7 @@ func v1(change ...func(*sim.Config)) sim.Config {
 }
 
 func single(c sim.Config) Config {
-	return Config{Engines: []cluster.Engine{{Sim: c, Model: model}}}
+	return Config{Cluster: cluster.Config{Engines: []cluster.Engine{{Sim: c, Model: model}}}}
 }
 
 func make1(t *testing.T, cfg Config) *Engine {
@@ -127,16 +128,16 @@ func play(e *Engine, l load, r *rand.Rand, late time.Duration) []*sink {
 // virtual runs the same load in virtual time.
 func virtual(t *testing.T, cfg Config, l load) (*cluster.Cluster, *cluster.Result) {
 	t.Helper()
-	c, err := cluster.New(cluster.Config{
-		Engines: cfg.Engines, Front: cfg.Front, Router: cfg.Router, Lock: cfg.Lock, Seed: cfg.Seed, Single: true, Log: time.Hour,
-	})
+	cc := cfg.Cluster
+	cc.Single, cc.Log = true, time.Hour
+	c, err := cluster.New(cc)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var m memory
 	var calls []cluster.Call
 	for _, r := range l.req {
-		p := m.prompt(r, cfg.Engines[0].Sim.BlockSize)
+		p := m.prompt(r, cc.Engines[0].Sim.BlockSize)
 		calls = append(calls, cluster.Call{At: time.Duration(r.Arrived), Prompt: p.segments, Out: r.MaxTokens, MaxOut: r.MaxTokens, OutStream: p.answer})
 	}
 	res, err := c.Run(cluster.Load{Calls: cluster.Calls(calls)})
@@ -163,12 +164,54 @@ var setups = []struct {
 	{"v0 chunked", single(v1(func(c *sim.Config) { c.Policy = sim.V0Chunked }))},
 	{"sglang", single(v1(func(c *sim.Config) { c.Policy, c.ReserveRatio = sim.SGLang, 0.7 }))},
 	{"lmdeploy", single(v1(func(c *sim.Config) { c.Policy = sim.LMDeploy }))},
-	{"jitter", Config{Seed: 7, Engines: []cluster.Engine{{Sim: v1(), Model: model, Jitter: 0.1}}}},
-	{"front", Config{Front: cluster.Front{BaseNS: 3e6, RequestNS: 5e6, TokenNS: 1e3, OutNS: 2e5}, Engines: []cluster.Engine{{Sim: v1(), Model: model}}}},
-	{"two replicas", Config{Engines: []cluster.Engine{{Sim: v1(), Model: model}, {Sim: v1(), Model: model, Jitter: 0.05}}}},
-	{"least loaded", Config{Router: cluster.LeastLoaded, Engines: []cluster.Engine{{Sim: v1(), Model: model}, {Sim: v1(), Model: model}}}},
-	{"affinity", Config{Router: cluster.Affinity, Engines: []cluster.Engine{{Sim: v1(), Model: model}, {Sim: v1(), Model: model}}}},
-	{"locked", Config{Lock: true, Engines: []cluster.Engine{{Sim: v1(), Model: model}, {Sim: v1(), Model: model}}}},
+	{"jitter", Config{Cluster: cluster.Config{Seed: 7, Engines: []cluster.Engine{{Sim: v1(), Model: model, Jitter: 0.1}}}}},
+	{"front", Config{Cluster: cluster.Config{Front: cluster.Front{BaseNS: 3e6, RequestNS: 5e6, TokenNS: 1e3, OutNS: 2e5}, Engines: []cluster.Engine{{Sim: v1(), Model: model}}}}},
+	{"two replicas", Config{Cluster: cluster.Config{Engines: []cluster.Engine{{Sim: v1(), Model: model}, {Sim: v1(), Model: model, Jitter: 0.05}}}}},
+	{"least loaded", Config{Cluster: cluster.Config{Router: cluster.LeastLoaded, Engines: []cluster.Engine{{Sim: v1(), Model: model}, {Sim: v1(), Model: model}}}}},
+	{"affinity", Config{Cluster: cluster.Config{Router: cluster.Affinity, Engines: []cluster.Engine{{Sim: v1(), Model: model}, {Sim: v1(), Model: model}}}}},
+	{"locked", Config{Cluster: cluster.Config{Lock: true, Engines: []cluster.Engine{{Sim: v1(), Model: model}, {Sim: v1(), Model: model}}}}},
+	{"rdma1", split(link("rdma1"))},
+	{"rdma2", split(link("rdma2"))},
+	{"tcp", split(link("tcp"))},
+	{"two of each", split(link("tcp"), func(c *cluster.Config) {
+		c.Engines, c.Router = append(c.Engines, c.Engines[0]), cluster.LeastLoaded
+		c.Disagg.Prefill = append(c.Disagg.Prefill, c.Disagg.Prefill[0])
+	})},
+	{"jitter on both sides", split(link("rdma1"), func(c *cluster.Config) {
+		c.Seed, c.Engines[0].Jitter, c.Disagg.Prefill[0].Jitter = 5, 0.1, 0.1
+	})},
+	{"between steps", split(link("rdma1"), func(c *cluster.Config) { c.Disagg.Between, c.Disagg.StallShare = true, 0.3 })},
+	{"blocking rdma1", split(link("rdma1"), blocking)},
+	{"blocking tcp", split(link("tcp"), blocking)},
+	{"lost and computed again", split(link("rdma1"), func(c *cluster.Config) { c.Disagg.Link.FailureRate, c.Disagg.Link.Retries = 0.5, 1 })},
+	{"lost for good", split(link("tcp"), func(c *cluster.Config) { c.Disagg.Link.FailureRate, c.Disagg.FailHard = 0.3, true })},
+	{"blocking, lost for good", split(link("tcp"), blocking, func(c *cluster.Config) { c.Disagg.Link.FailureRate, c.Disagg.FailHard = 0.3, true })},
+}
+
+// link is a link of the catalog, for a model of 64 KiB of KV per token.
+func link(name string) cluster.Link {
+	l, err := catalog.FindLink(name)
+	if err != nil {
+		panic(err) // named in this file
+	}
+	return cluster.Link{SetupNS: 1e3 * l.Setup, TokenNS: 65536 / l.Bandwidth, DescriptorNS: 1e3 * l.Descriptor, Descriptor: 16, RetryNS: 2e6}
+}
+
+// split is a prefill and a decode engine with a link between them.
+func split(l cluster.Link, change ...func(*cluster.Config)) Config {
+	e := cluster.Engine{Sim: v1(), Model: model}
+	c := cluster.Config{Engines: []cluster.Engine{e}, Disagg: &cluster.Disagg{Prefill: []cluster.Engine{e}, Link: l, ProxyNS: 2e6}}
+	for _, f := range change {
+		f(&c)
+	}
+	return Config{Cluster: c}
+}
+
+// blocking makes the engines old ones, which receive KV between their steps.
+func blocking(c *cluster.Config) {
+	old := v1(func(c *sim.Config) { c.Policy, c.MaxTokens, c.PrefixCaching = sim.V0, 512, false })
+	c.Engines[0].Sim, c.Disagg.Prefill[0].Sim = old, old
+	c.Disagg.Blocking, c.Disagg.Between, c.Disagg.FirstNS, c.Disagg.SendTokenNS = true, true, 4e6, 1e4
 }
 
 // TestSameBatchesAsVirtual: for the same arrivals, the engines run the same batches at the same times
@@ -183,11 +226,11 @@ func TestSameBatchesAsVirtual(t *testing.T) {
 				for _, late := range []time.Duration{0, 3 * time.Millisecond, 80 * time.Millisecond} {
 					e := make1(t, s.cfg)
 					sinks := play(e, l, r, late)
-					for i := range s.cfg.Engines {
-						if e.nodes[i].engine.Digest() != want.Engine(i).Digest() {
+					for i := range want.Engines() {
+						if e.cluster.Engine(i).Digest() != want.Engine(i).Digest() {
 							t.Fatalf("run %d, %v late: engine %d ran other batches than in virtual time", run, late, i)
 						}
-						if err := e.nodes[i].engine.Check(); err != nil {
+						if err := e.cluster.Engine(i).Check(); err != nil {
 							t.Error(err)
 						}
 					}
@@ -207,6 +250,12 @@ func compare(t *testing.T, res *cluster.Result, sinks []*sink) {
 	for i := range res.Requests {
 		q := &res.Requests[i]
 		s := sinks[q.Index]
+		if q.Failed {
+			if s.finish() != serve.FinishError || s.outs[len(s.outs)-1].Err.Message != q.Err {
+				t.Fatalf("request %d: %+v, in virtual time %s", q.Index, s.outs, q.Err)
+			}
+			continue
+		}
 		times := q.Times(nil)
 		if len(times) != len(s.outs) || s.tokens() != q.Got || s.finish() != serve.FinishLength {
 			t.Fatalf("request %d: %d outputs with %d tokens, finish %q; virtual %d with %d", q.Index, len(s.outs), s.tokens(), s.finish(), len(times), q.Got)
@@ -255,20 +304,20 @@ func TestAbortAtAnyMoment(t *testing.T) {
 					switch {
 					case aborted[i] >= 0 && len(k.outs) != aborted[i]:
 						t.Errorf("request %d got %d outputs after its abort", i, len(k.outs)-aborted[i])
-					case aborted[i] < 0 && k.tokens() != l.req[i].MaxTokens:
+					case aborted[i] < 0 && k.tokens() != l.req[i].MaxTokens && k.finish() != serve.FinishError:
 						t.Errorf("request %d got %d tokens of %d", i, k.tokens(), l.req[i].MaxTokens)
 					}
 				}
-				for _, n := range e.nodes {
-					if err := n.engine.Check(); err != nil {
+				for i, st := range e.States() {
+					if err := e.cluster.Engine(i).Check(); err != nil {
 						t.Error(err)
 					}
-					if st := n.engine.State(); st.Free != st.Total || st.Running+st.Waiting != 0 {
+					if st.Free != st.Total || st.Running+st.Waiting != 0 {
 						t.Errorf("left over: %+v", st)
 					}
 				}
-				if len(e.calls) != 0 || len(e.vacant) != len(e.slots) {
-					t.Errorf("%d calls, %d of %d places free", len(e.calls), len(e.vacant), len(e.slots))
+				if len(e.calls) != 0 || e.Burst() != 0 {
+					t.Errorf("%d calls and %d places left", len(e.calls), e.Burst())
 				}
 			}
 		})
@@ -628,12 +677,12 @@ func FuzzArrivals(f *testing.F) {
 			}
 		}
 		for i, k := range sinks {
-			if k.tokens() != l.req[i].MaxTokens {
+			if k.tokens() != l.req[i].MaxTokens && k.finish() != serve.FinishError {
 				t.Errorf("request %d: %d tokens of %d", i, k.tokens(), l.req[i].MaxTokens)
 			}
 		}
-		for _, n := range e.nodes {
-			if err := n.engine.Check(); err != nil {
+		for i := range e.cluster.Engines() {
+			if err := e.cluster.Engine(i).Check(); err != nil {
 				t.Error(fmt.Errorf("%s: %w", s.name, err))
 			}
 		}
