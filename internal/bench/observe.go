@@ -310,6 +310,7 @@ func (s *session) probe(ctx context.Context, n int) {
 		return // the run is over
 	}
 	rec.Due, rec.Dispatched, rec.Started = now, now, now
+	s.tokens.settle(&rec)
 	sinks := []recorder.Sink{s.memory}
 	if s.folder != nil {
 		sinks = append(sinks, s.folder.Log)

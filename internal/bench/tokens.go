@@ -23,12 +23,13 @@ type tokens struct {
 	skipped bool                 // --skip-tokenizer-init: behave as vLLM without one
 	tmpl    workload.Template    // nil when there is no chat template
 	pool    sync.Pool            // of encoders, for counting answers
+	texts   bool                 // answers are kept, for --save-detailed
 }
 
 // loadTokens finds a tokenizer: a file, the local Hugging Face cache, the server, or none.
 func (s *session) loadTokens(ctx context.Context) (*tokens, error) {
 	m := &s.Config.Model
-	t := &tokens{}
+	t := &tokens{texts: s.Config.Output.SaveDetailed}
 	if m.SkipTokenizerInit {
 		t.skipped = true
 		return t, nil
@@ -116,6 +117,9 @@ func (t *tokens) settle(r *call.Record) {
 		r.Out = t.count(r)
 	}
 	splitKinds(r)
+	if !t.texts {
+		r.Text, r.Thoughts, r.ToolText = "", "", ""
+	}
 }
 
 func (t *tokens) count(r *call.Record) call.Count {

@@ -28,10 +28,7 @@ func Detailed(recs []call.Record, run Run) Detail {
 		d.StartTimes[i] = seconds(max(0, firstSet(r.Sent, r.Started, r.Dispatched, r.Due)))
 		if r.Outcome != call.OK {
 			d.ITLs[i] = []float64{}
-			d.Errors[i] = r.Err
-			if r.Err == "" {
-				d.Errors[i] = string(r.Fault)
-			}
+			d.Errors[i] = errorOf(r)
 			continue
 		}
 		ttft, _ := TTFT(r)
@@ -41,4 +38,26 @@ func Detailed(recs []call.Record, run Run) Detail {
 		d.Texts[i] = r.Text
 	}
 	return d
+}
+
+// FirstErrors quotes at most so many requests that did not succeed, in dispatch order.
+func FirstErrors(recs []call.Record, most int) []string {
+	var out []string
+	for _, r := range counted(recs) {
+		if len(out) == most {
+			break
+		}
+		if e := errorOf(r); r.Outcome != call.OK && e != "" {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// errorOf is why a request did not succeed, in words where there are any.
+func errorOf(r *call.Record) string {
+	if r.Err == "" {
+		return string(r.Fault)
+	}
+	return r.Err
 }

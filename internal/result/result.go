@@ -162,10 +162,5 @@ const maxErrors = 10
 func (r *Run) Compute(recs []call.Record) {
 	r.Summary = metrics.Summarize(recs, r.Plan.Metrics())
 	r.Tally = r.Summary.Tally
-	r.Errors = nil
-	for _, e := range metrics.Detailed(recs, r.Plan.Metrics()).Errors {
-		if e != "" && len(r.Errors) < maxErrors {
-			r.Errors = append(r.Errors, e)
-		}
-	}
+	r.Errors = metrics.FirstErrors(recs, maxErrors)
 }
