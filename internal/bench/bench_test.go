@@ -6,8 +6,10 @@ package bench
 import (
 	"context"
 	"io"
+	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -67,6 +69,9 @@ func run(t *testing.T, ctx context.Context, j Job) *Outcome { //nolint:revive //
 	}
 	if !out.Run.Tally.Balanced() {
 		t.Errorf("%+v: due requests without a fate", out.Run.Tally)
+	}
+	if i := slices.IndexFunc(out.Records, func(r call.Record) bool { return r.Text != "" }); i >= 0 && !j.Config.Output.SaveDetailed {
+		t.Errorf("record %d keeps an answer nobody asked for", i)
 	}
 	disk, damage, err := recorder.Read(filepath.Join(j.Config.Output.OutputDir, result.RecordsFile))
 	if err != nil || damage.Any() || len(disk) != len(out.Records) {
@@ -204,14 +209,29 @@ func TestObjectivesOnAnyPercentile(t *testing.T) {
 	}
 }
 
+// TestAllRowsForATime checks that the word for all rows of a dataset does not mean none of them.
+func TestAllRowsForATime(t *testing.T) {
+	srv := start(t, serve.Config{Timetable: serve.TimetableConfig{TTFT: time.Millisecond}})
+	data := filepath.Join(t.TempDir(), "rows.jsonl")
+	if err := os.WriteFile(data, []byte("{\"prompt\":\"one\"}\n{\"prompt\":\"two\"}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []string{"-1", "0"} {
+		out := run(t, t.Context(), job(t, "--base-url", srv.URL(), "--dataset-name", "custom", "--dataset-path", data,
+			"--num-prompts", n, "--duration", "200ms", "--max-concurrency", "2", "--custom-output-len", "2"))
+		if out.Run.Summary.Completed < 3 {
+			t.Errorf("--num-prompts %s: %d requests in 200 ms, want the rows again and again", n, out.Run.Summary.Completed)
+		}
+	}
+}
+
 // TestFailuresBeforeTheRun checks that what cannot start leaves nothing behind.
 func TestFailuresBeforeTheRun(t *testing.T) {
 	srv := start(t, serve.Config{})
 	for name, flags := range map[string][]string{
-		"missing dataset":    {"--dataset-name", "custom", "--dataset-path", "/nowhere/x.jsonl"},
-		"missing tokenizer":  {"--tokenizer", "org/nowhere"},
-		"missing authority":  {"--ca-cert", "/nowhere/ca.pem"},
-		"endless by mistake": {"--duration", "5s"},
+		"missing dataset":   {"--dataset-name", "custom", "--dataset-path", "/nowhere/x.jsonl"},
+		"missing tokenizer": {"--tokenizer", "org/nowhere"},
+		"missing authority": {"--ca-cert", "/nowhere/ca.pem"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := job(t, append([]string{"--base-url", srv.URL()}, flags...)...)

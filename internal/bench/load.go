@@ -202,7 +202,7 @@ func (s *session) plan(l *load) error {
 	c := &s.Config.Load
 	seed, rate, burst := uint32(c.Seed), float64(c.RequestRate), float64(c.Burstiness)
 	n, stages := c.NumPrompts, schedule.Stages(c.Stages)
-	if s.Config.Dataset.Name == config.DatasetCustom && n <= 0 && c.Duration == 0 {
+	if s.Config.Dataset.Name == config.DatasetCustom && n == 0 && c.Duration == 0 {
 		head, err := l.source.peek(context.Background(), math.MaxInt)
 		if err != nil {
 			return err
@@ -223,8 +223,6 @@ func (s *session) plan(l *load) error {
 	case math.IsInf(rate, 1) && c.MaxConcurrency != nil:
 		l.plan, err = schedule.Closed(*c.MaxConcurrency, n)
 		l.text = fmt.Sprintf("closed loop, %d at a time", *c.MaxConcurrency)
-	case math.IsInf(rate, 1) && n == 0:
-		return errors.New("--duration with an infinite --request-rate and no --max-concurrency would send without end: set one of them, or --num-prompts")
 	case math.IsInf(rate, 1):
 		l.plan, err = schedule.Burst(n)
 		l.text = fmt.Sprintf("%d requests at once", n)

@@ -356,7 +356,7 @@ type Output struct {
 	OutputDir         string     `json:"output_dir,omitempty"` // run folder; empty: a timestamped one
 	NoOutput          bool       `json:"no_output"`            // no run folder at all
 	UI                UI         `json:"ui"`
-	DisableTQDM       bool       `json:"disable_tqdm"` // Resolve turns it into UI plain
+	DisableTQDM       bool       `json:"disable_tqdm"` // Resolve turns it into UI none
 	DryRun            bool       `json:"dry_run"`
 	PyTorchBenchmarks bool       `json:"pytorch_benchmarks"` // SAVE_TO_PYTORCH_BENCHMARK_FORMAT
 }

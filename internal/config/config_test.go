@@ -64,7 +64,11 @@ func TestValidateNamesTheFlags(t *testing.T) {
 		}, []string{"ramp-up-strategy", "num-prompts"}},
 		"stages with rate":      {func(b *Bench) { b.Load.Stages, b.Load.RequestRate = Stages{{For: 1, From: 1, To: 1}}, 2 }, []string{"stages", "request-rate"}},
 		"stages with duration":  {func(b *Bench) { b.Load.Stages, b.Load.Duration = Stages{{For: 1, From: 1, To: 1}}, 2 }, []string{"stages", "duration"}},
-		"two warm-ups":          {func(b *Bench) { b.Load.NumWarmups, b.Load.WarmupDuration = 1, 1 }, []string{"num-warmups", "warmup-duration"}},
+		"two warm-ups":          {func(b *Bench) { b.Load.NumWarmups, b.Load.WarmupDuration, b.Load.RequestRate = 1, 1, 2 }, []string{"num-warmups", "warmup-duration"}},
+		"time without a rate":   {func(b *Bench) { b.Load.Duration = 1 }, []string{"duration", "request-rate"}},
+		"time of a closed loop": {func(b *Bench) { b.Load.Duration, b.Load.MaxConcurrency = 1, ptr(2) }, nil},
+		"warm-up of a burst":    {func(b *Bench) { b.Load.WarmupDuration = 1 }, []string{"warmup-duration", "request-rate"}},
+		"ratio out of range":    {func(b *Bench) { b.Dataset.Random.RangeRatio = RangeRatio{2, 2} }, []string{"random-range-ratio"}},
 		"grace without end":     {func(b *Bench) { given(b, "grace-period") }, []string{"grace-period", "duration"}},
 		"path with random":      {func(b *Bench) { b.Dataset.Path = "x.json" }, []string{"dataset-path", "dataset-name"}},
 		"sharegpt without path": {func(b *Bench) { b.Dataset.Name = DatasetShareGPT }, []string{"dataset-name", "dataset-path"}},
@@ -73,6 +77,9 @@ func TestValidateNamesTheFlags(t *testing.T) {
 		}, []string{"dataset-path"}},
 		"custom all rows": {func(b *Bench) {
 			b.Dataset.Name, b.Dataset.Path, b.Dataset.Custom.OutputLen, b.Load.NumPrompts = DatasetCustom, "x.jsonl", -1, 0
+		}, nil},
+		"custom all rows, the other way": {func(b *Bench) {
+			b.Dataset.Name, b.Dataset.Path, b.Dataset.Custom.OutputLen, b.Load.NumPrompts = DatasetCustom, "x.jsonl", -1, -1
 		}, nil},
 		"sonnet prefix too long": {func(b *Bench) { b.Dataset.Name, b.Dataset.Sonnet = DatasetSonnet, Sonnet{100, 10, 100} }, []string{"sonnet-input-len", "sonnet-prefix-len"}},
 		"head refuses ratio 1":   {func(b *Bench) { b.Dataset.Random.RangeRatio, b.Dataset.Random.Meaning = RangeRatio{0, 1}, RatioHead }, []string{"random-range-ratio"}},

@@ -52,10 +52,12 @@ func (b *Bench) Resolve() []string {
 	return notes
 }
 
-// resolveLoad drops the default number of prompts where time bounds the run instead.
+// resolveLoad drops the default number of prompts where time bounds the run instead. A custom
+// dataset has another word for all of its rows, -1.
 func (b *Bench) resolveLoad() {
 	timed := b.Load.Duration > 0 || len(b.Load.Stages) > 0
-	if timed && !b.Has("num-prompts") {
+	allRows := b.Load.NumPrompts < 0 && b.Dataset.Name == DatasetCustom
+	if timed && !b.Has("num-prompts") || allRows {
 		b.Load.NumPrompts = 0
 	}
 }

@@ -105,6 +105,11 @@ func (b *Bench) checkLoad(c *checker) {
 	c.want(l.RequestRate > 0, "request-rate", "%v is not a rate above 0; use inf for no pacing, or --max-concurrency for a closed loop",
 		float64(l.RequestRate))
 	c.want(l.Burstiness > 0, "burstiness", "%v is not above 0; 1 is Poisson, inf is constant gaps", float64(l.Burstiness))
+	burst := l.RequestRate.Inf() && l.MaxConcurrency == nil && l.RampUp == "" && len(l.Stages) == 0
+	c.needs(l.Duration > 0 && l.NumPrompts <= 0 && burst, "duration", "request-rate",
+		"without a rate, --max-concurrency or --num-prompts it would send without end")
+	c.needs(l.WarmupDuration > 0 && burst, "warmup-duration", "request-rate",
+		"all requests leave at once, so there is no load to warm up with; --max-concurrency makes one, and --num-warmups sends a number")
 	c.want(l.MaxConcurrency == nil || *l.MaxConcurrency > 0, "max-concurrency", "must be at least 1; leave it out for no cap")
 	c.want(l.NumWarmups >= 0, "num-warmups", "%d is negative", l.NumWarmups)
 	c.clash(l.NumWarmups > 0 && l.WarmupDuration > 0, "num-warmups", "warmup-duration", "say how long to warm up in one way")
@@ -172,7 +177,8 @@ func (b *Bench) checkRandom(c *checker) {
 	c.want(r.PrefixLen >= 0, "random-prefix-len", "%d is negative", r.PrefixLen)
 	c.want(r.InputLen+r.PrefixLen > 0, "random-input-len", "a prompt needs at least one token")
 	c.want(r.OutputLen > 0, "random-output-len", "%d is not above 0", r.OutputLen)
-	for _, v := range []float64{r.RangeRatio.Input, r.RangeRatio.Output} {
+	ratios := []float64{r.RangeRatio.Input, r.RangeRatio.Output}
+	for _, v := range slices.Compact(ratios) {
 		if r.Meaning == RatioV6 {
 			c.want(v >= 0 && v <= 1, "random-range-ratio", "%v is not between 0 and 1, as its older meaning wants", v)
 			continue
