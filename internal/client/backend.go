@@ -16,8 +16,6 @@ import (
 type Backend interface {
 	// Path is the endpoint used when the user gives none.
 	Path() string
-	// Suffixes are the endings an explicit endpoint may have.
-	Suffixes() []string
 	// Encode appends the JSON body of a request.
 	Encode(dst []byte, s *Body, r *call.Request) ([]byte, error)
 	// Decode reads one message into e. The value is valid during the call only.

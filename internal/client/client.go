@@ -156,16 +156,25 @@ func (c *Client) newTarget(base string) (*target, error) {
 	return t, nil
 }
 
-// requestHead is the request line and the headers that every request of a target shares.
+// requestHead is the request line and the headers that every request of a target shares; the user's
+// take the place of spate's own.
 func requestHead(u *url.URL, h http.Header) []byte {
-	b := []byte("POST " + u.RequestURI() + " HTTP/1.1\r\nHost: " + u.Host + "\r\n")
-	b = append(b, "Accept: text/event-stream, application/json\r\nUser-Agent: spate\r\n"...)
-	if h.Get("Content-Type") == "" {
-		b = append(b, "Content-Type: application/json\r\n"...)
+	b := []byte("POST " + u.RequestURI() + " HTTP/1.1\r\n")
+	for _, own := range [][2]string{
+		{"Host", u.Host},
+		{"Accept", "text/event-stream, application/json"},
+		{"User-Agent", "spate"},
+		{"Content-Type", "application/json"},
+	} {
+		if h.Get(own[0]) == "" {
+			b = append(b, own[0]+": "+own[1]+"\r\n"...)
+		}
 	}
 	names := make([]string, 0, len(h))
 	for n := range h {
-		names = append(names, n)
+		if n != "X-Request-Id" && n != "Content-Length" { // each request has its own, see requestLine
+			names = append(names, n)
+		}
 	}
 	slices.Sort(names)
 	for _, n := range names {

@@ -38,8 +38,12 @@ func NewControl(cfg Config) (*Control, error) {
 // Close ends the connections of the control client.
 func (c *Control) Close() { c.http.CloseIdleConnections() }
 
-// Do sends any request with the control client's transport; it serves as the hand of package probe.
-func (c *Control) Do(req *http.Request) (*http.Response, error) { return c.http.Do(req) }
+// Do sends any request with the control client's transport and the user's headers; it serves as the
+// hand of package probe.
+func (c *Control) Do(req *http.Request) (*http.Response, error) {
+	setHeaders(req, c.head)
+	return c.http.Do(req)
+}
 
 // StatusError is an answer other than 200.
 type StatusError struct {
@@ -52,28 +56,14 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("%s answered HTTP %d %s: %s", e.Path, e.Status, http.StatusText(e.Status), e.Body)
 }
 
-// Get fetches a path below the base URL.
-func (c *Control) Get(ctx context.Context, path string) ([]byte, error) {
-	return c.do(ctx, http.MethodGet, path, nil)
-}
-
 // Post sends a JSON body to a path below the base URL.
 func (c *Control) Post(ctx context.Context, path string, body []byte) ([]byte, error) {
-	return c.do(ctx, http.MethodPost, path, body)
-}
-
-func (c *Control) do(ctx context.Context, method, path string, body []byte) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", path, err)
 	}
-	for n, vs := range c.head {
-		req.Header[http.CanonicalHeaderKey(n)] = vs
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := c.http.Do(req)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := c.Do(req)
 	if err != nil {
 		return nil, errors.New(c.scrub.Replace(err.Error()))
 	}
@@ -86,29 +76,6 @@ func (c *Control) do(ctx context.Context, method, path string, body []byte) ([]b
 		return nil, &StatusError{Path: path, Status: resp.StatusCode, Body: c.scrub.Replace(oneLine(b[:min(len(b), maxErrBody)]))}
 	}
 	return b, nil
-}
-
-// Model is one entry of /v1/models.
-type Model struct {
-	ID     string `json:"id"`
-	Root   string `json:"root"`
-	MaxLen int    `json:"max_model_len"`
-	Owner  string `json:"owned_by"`
-}
-
-// Models lists what the server offers.
-func (c *Control) Models(ctx context.Context) ([]Model, error) {
-	b, err := c.Get(ctx, "/v1/models")
-	if err != nil {
-		return nil, err
-	}
-	var list struct {
-		Data []Model `json:"data"`
-	}
-	if err := json.Unmarshal(b, &list); err != nil {
-		return nil, fmt.Errorf("read /v1/models: %w", err)
-	}
-	return list.Data, nil
 }
 
 // Tokenize asks the server for a text's token ids.

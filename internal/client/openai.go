@@ -14,9 +14,8 @@ import (
 // completions speaks /v1/completions, as vLLM's `vllm` and `openai` backends do.
 type completions struct{}
 
-func (completions) Path() string       { return "/v1/completions" }
-func (completions) Suffixes() []string { return []string{"completions", "profile"} }
-func (completions) UsageEnds() bool    { return false }
+func (completions) Path() string    { return "/v1/completions" }
+func (completions) UsageEnds() bool { return false }
 
 func (completions) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	var o object
@@ -49,9 +48,8 @@ func (completions) Decode(v *fastjson.Value, e *event) {
 // chat speaks /v1/chat/completions.
 type chat struct{}
 
-func (chat) Path() string       { return "/v1/chat/completions" }
-func (chat) Suffixes() []string { return []string{"chat/completions", "profile"} }
-func (chat) UsageEnds() bool    { return true }
+func (chat) Path() string    { return "/v1/chat/completions" }
+func (chat) UsageEnds() bool { return true }
 
 func (chat) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	var o object

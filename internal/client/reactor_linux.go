@@ -326,7 +326,7 @@ func (l *fdLink) exchange(ctx context.Context, x *exchange, out net.Buffers) boo
 	l.write(out)
 	select {
 	case <-l.done:
-		return l.keep
+		return l.keep && l.written()
 	case <-ctx.Done():
 	}
 	l.close()
@@ -346,6 +346,14 @@ func (l *fdLink) write(out net.Buffers) {
 		return
 	}
 	l.watch(unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLOUT)
+}
+
+// written reports whether all of the request left. A server may answer before it has read it all; the
+// rest would stand before the next request.
+func (l *fdLink) written() bool {
+	l.wmu.Lock()
+	defer l.wmu.Unlock()
+	return len(l.rest) == 0
 }
 
 // continueWrite goes on with a request the socket did not take whole.

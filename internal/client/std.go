@@ -87,9 +87,7 @@ func (c *Client) doStd(ctx context.Context, t *target, x *exchange, r *call.Requ
 		x.fail(call.FaultLocal, err.Error())
 		return
 	}
-	for n, vs := range c.cfg.Header {
-		req.Header[http.CanonicalHeaderKey(n)] = vs
-	}
+	setHeaders(req, c.cfg.Header)
 	if req.Header.Get("Content-Type") == "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -103,6 +101,16 @@ func (c *Client) doStd(ctx context.Context, t *target, x *exchange, r *call.Requ
 	}
 	defer func() { _ = resp.Body.Close() }()
 	c.readStd(ctx, x, resp)
+}
+
+// setHeaders puts the user's headers on a request. net/http keeps the host apart from them.
+func setHeaders(req *http.Request, h http.Header) {
+	for n, vs := range h {
+		req.Header[http.CanonicalHeaderKey(n)] = vs
+	}
+	if host := h.Get("Host"); host != "" {
+		req.Host = host
+	}
 }
 
 func (c *Client) readStd(ctx context.Context, x *exchange, resp *http.Response) {
