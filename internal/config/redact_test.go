@@ -84,7 +84,7 @@ func TestNoFormOfTheSettingsShowsSecrets(t *testing.T) {
 		"json":    string(raw),
 		"%+v":     fmt.Sprintf("%+v", safe),
 		"%#v":     fmt.Sprintf("%#v", safe),
-		"key %v":  fmt.Sprintf("%v", b.Target.APIKey),
+		"key %v":  fmt.Sprintf("%v", any(b.Target.APIKey)),
 		"key %#v": fmt.Sprintf("%#v", b.Target.APIKey),
 		"header":  fmt.Sprint(b.Target.Headers),
 		"scrub":   b.Scrub("server said: key " + hidden + " is wrong"),
