@@ -5,6 +5,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -206,6 +207,23 @@ func TestObjectivesOnAnyPercentile(t *testing.T) {
 	out := run(t, t.Context(), j)
 	if len(out.Unmet) != 1 || !strings.Contains(out.Unmet[0], "p12_ttft<1us is not met") {
 		t.Errorf("not met: %q", out.Unmet)
+	}
+}
+
+// TestReadinessEnds checks that a server which takes requests and never answers them does not hold a
+// run up for longer than the user allows.
+func TestReadinessEnds(t *testing.T) {
+	srv := start(t, serve.Config{Timetable: serve.TimetableConfig{TTFT: time.Hour}})
+	j := job(t, "--base-url", srv.URL(), "--num-prompts", "1", "--ready-check-timeout-sec", "1")
+	if _, err := Run(t.Context(), j); err == nil || !strings.Contains(err.Error(), "not ready within 1s: a first request was not answered") {
+		t.Errorf("out of time: %v", err)
+	}
+	j = job(t, "--base-url", srv.URL(), "--num-prompts", "1", "--ready-check-timeout-sec", "600")
+	stop := make(chan struct{})
+	j.Stop = stop
+	time.AfterFunc(100*time.Millisecond, func() { close(stop) })
+	if _, err := Run(t.Context(), j); !errors.Is(err, call.ErrInterrupted) {
+		t.Errorf("stopped: %v", err)
 	}
 }
 

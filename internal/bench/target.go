@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -115,7 +116,7 @@ func proxied(urls []string, unix string, getenv func(string) string) bool {
 // needed; the rest is kept for the record.
 func (s *session) discover(ctx context.Context) error {
 	t := s.target
-	patience := s.Config.Target.ReadyTimeout
+	deadline := time.Now().Add(s.Config.Target.ReadyTimeout)
 	for {
 		var err error
 		var status int
@@ -127,17 +128,12 @@ func (s *session) discover(ctx context.Context) error {
 		if answered && t.model != "" {
 			break // a server without a list of models can still be measured
 		}
-		if starting := !answered || status >= http.StatusInternalServerError; patience <= 0 || !starting {
+		left := time.Until(deadline)
+		if starting := !answered || status >= http.StatusInternalServerError; left <= 0 || !starting {
 			return s.unreachable(err, answered)
 		}
-		wait := min(patience, time.Second)
-		patience -= wait
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-s.Stop:
-			return call.ErrInterrupted
-		case <-time.After(wait):
+		if err := s.pause(ctx, min(left, time.Second)); err != nil {
+			return err
 		}
 	}
 	t.choose()
@@ -145,6 +141,18 @@ func (s *session) discover(ctx context.Context) error {
 		return fmt.Errorf("%s lists no model: name it with --model", t.client.BaseURLs[0])
 	}
 	return nil
+}
+
+// pause waits, unless the run is stopped first.
+func (s *session) pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.Stop:
+		return call.ErrInterrupted
+	case <-time.After(d):
+		return nil
+	}
 }
 
 // identify asks the server who it is; status is that of its first answer, 0 when there was none.
@@ -206,28 +214,44 @@ func (s *session) ready(ctx context.Context) error {
 	if timeout <= 0 {
 		return nil
 	}
+	const again = 5 * time.Second // as vLLM asks
 	deadline := time.Now().Add(timeout)
 	for {
-		req, err := s.load.first(ctx)
+		rec, err := s.try(ctx, deadline)
 		if err != nil {
 			return err
 		}
-		rec := s.client.Do(ctx, &req)
 		if rec.Outcome == call.OK {
 			_, err := fmt.Fprintln(s.Stdout, "Initial test run completed.")
 			return err
 		}
-		if time.Now().Add(5 * time.Second).After(deadline) {
-			return fmt.Errorf("the endpoint is not ready after %v: %s", timeout, rec.Err)
+		if time.Now().Add(again).After(deadline) {
+			return fmt.Errorf("the endpoint is not ready within %v: %s", timeout, rec.Err)
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-s.Stop:
-			return call.ErrInterrupted
-		case <-time.After(5 * time.Second):
+		if err := s.pause(ctx, again); err != nil {
+			return err
 		}
 	}
+}
+
+// errNotReady ends a readiness request that is still unanswered when the time for it is over.
+var errNotReady = errors.New("a first request was not answered in that time")
+
+// try sends the first request once. The end of the time allowed and the user's word end it.
+func (s *session) try(ctx context.Context, deadline time.Time) (call.Record, error) {
+	req, err := s.load.first(ctx)
+	if err != nil {
+		return call.Record{}, err
+	}
+	ctx, cancel := s.untilStopped(ctx)
+	defer cancel()
+	ctx, done := context.WithDeadlineCause(ctx, deadline, errNotReady)
+	defer done()
+	rec := s.client.Do(ctx, &req)
+	if s.stopping() {
+		return rec, call.ErrInterrupted
+	}
+	return rec, nil
 }
 
 func (s *session) preamble() *report.Preamble {
