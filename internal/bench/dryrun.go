@@ -58,9 +58,20 @@ func (s *session) printPlan(w io.Writer, p workload.Plan) error {
 	row("target", "%s%s, backend %s, model %s", hostOf(s.target.client.BaseURLs[0]), c.Target.Endpoint, s.target.backend, s.target.served)
 	row("dataset", "%s, seed %d", c.Dataset.Name, c.Load.Seed)
 	row("load", "%s", s.load.text)
-	row("requests", "%s", count(c.Load.NumPrompts, p.Requests))
-	row("input tokens", "%s", spread(p.In))
-	row("output tokens", "%s", spread(p.Out))
+	if s.load.expect > 0 {
+		row("requests", "%d", p.Requests)
+		row("input tokens", "%d in all; %s", p.In.Total(), spread(p.In))
+		row("output tokens", "%d in all; %s", p.Out.Total(), spread(p.Out))
+	} else {
+		row("requests", "as many as the time allows")
+		row("input tokens", "of the first %d: %s", p.Requests, spread(p.In))
+		row("output tokens", "of the first %d: %s", p.Requests, spread(p.Out))
+	}
+	if n := c.Load.NumWarmups; n > 0 {
+		row("warm-up", "%d requests before", n)
+	} else if d := c.Load.WarmupDuration; d > 0 {
+		row("warm-up", "%v before", d)
+	}
 	s.printSchedule(row)
 	for _, n := range append(s.notes, p.Notes...) {
 		row("note", "%s", n)
@@ -69,16 +80,8 @@ func (s *session) printPlan(w io.Writer, p workload.Plan) error {
 	return err
 }
 
-func count(asked, got int) string {
-	if asked == 0 {
-		return "as many as the time allows"
-	}
-	return fmt.Sprint(got)
-}
-
 func spread(l workload.Lengths) string {
-	return fmt.Sprintf("%d in all; shortest %d, mean %.1f, median %d, p99 %d, longest %d",
-		l.Total(), l.At(0), l.Mean(), l.At(0.5), l.At(0.99), l.At(1))
+	return fmt.Sprintf("shortest %d, mean %.1f, median %d, p99 %d, longest %d", l.At(0), l.Mean(), l.At(0.5), l.At(0.99), l.At(1))
 }
 
 // printSchedule shows when requests are due, as a bar per second or wider.

@@ -277,9 +277,11 @@ func files(s *sheet, run *result.Run) {
 	s.section("Files")
 	if run.Dir != "" {
 		s.WriteString("  " + filepath.Clean(run.Dir) + "/\n") // never broken: it is there to be copied
-		s.hang("    ", strings.Join([]string{
-			result.ResultFile, result.RecordsFile, result.RunFile, result.CommandFile, result.EnvironmentFile,
-		}, ", "))
+		names := []string{result.ResultFile, result.RecordsFile, result.RunFile, result.CommandFile, result.EnvironmentFile}
+		if run.State == result.Recovered {
+			names = names[1:] // a result is what it lacks
+		}
+		s.hang("    ", strings.Join(names, ", "))
 	}
 	for _, f := range run.Files {
 		s.WriteString("  " + f + "\n")
