@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/driver"
 	"spate/internal/sim/serve"
 )
 
@@ -85,7 +86,7 @@ func Child(ctx context.Context, in io.Reader, out io.Writer) error {
 
 // serveLoad answers until in ends, which is the parent's word or its death.
 func serveLoad(ctx context.Context, o *order, in io.Reader, out *gob.Encoder) error {
-	restore := tune()
+	restore := driver.Tune()
 	defer restore()
 	if err := openFiles(o.Load.Streams); err != nil {
 		return err

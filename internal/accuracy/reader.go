@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"runtime"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -17,16 +15,6 @@ import (
 	"spate/internal/schedule"
 	"spate/internal/sim/serve"
 )
-
-// tune prepares the runtime as spate bench does: more threads than cores, fewer garbage collections.
-func tune() (restore func()) {
-	procs := runtime.GOMAXPROCS(max(4, 2*runtime.NumCPU()))
-	gc := debug.SetGCPercent(400)
-	return func() {
-		runtime.GOMAXPROCS(procs)
-		debug.SetGCPercent(gc)
-	}
-}
 
 // openFiles makes room for that many connections.
 func openFiles(streams int) error {
@@ -74,7 +62,7 @@ func newClient(o *order, clock call.Clock) (*client.Client, error) {
 
 // readSpate runs the load through spate's own client and driver.
 func readSpate(ctx context.Context, o *order) (readerReport, error) {
-	restore := tune()
+	restore := driver.Tune()
 	defer restore()
 	if err := openFiles(o.Load.Streams); err != nil {
 		return readerReport{}, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"spate/internal/driver"
 	"spate/internal/probe"
 	"spate/internal/sim/instance"
 	"spate/internal/sim/serve"
@@ -45,6 +46,7 @@ token is written is known in advance, so that what a client reports can be compa
 Faults can be injected by flag, by script, or while the server runs; docs/sim.md describes all of it.`,
 		Example: `  spate sim Qwen/Qwen3-8B --gpu H100 --engine-version 0.10.1 --max-num-seqs 128
   spate sim --profile Llama-3.3-70B-Instruct@H100-SXM --time-scale 10
+  spate sim Qwen/Qwen3-8B --gpu H100 --prefill-engines 1 --decode-engines 1 --kv-link rdma
   spate sim --ttft 50ms --itl 10ms
   spate sim --port 9000 --fault cut,at=5,p=0.1 --fault status,code=429,p=0.05`,
 		Args: cobra.MaximumNArgs(1),
@@ -88,6 +90,7 @@ func runSim(cmd *cobra.Command, p Process, o *simOptions, args []string) error {
 	if o.engine.list {
 		return printProfiles(p)
 	}
+	defer driver.Tune()()
 	o.cfg.Addr = net.JoinHostPort(o.host, strconv.Itoa(o.port))
 	if o.unix != "" {
 		o.cfg.Addr = "unix:" + o.unix
