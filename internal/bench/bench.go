@@ -11,8 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -69,7 +67,7 @@ type session struct {
 // Run measures a server as the settings say. An error means that there is no result; failed requests
 // are part of one.
 func Run(ctx context.Context, job Job) (*Outcome, error) {
-	restore := tune()
+	restore := driver.Tune()
 	defer restore()
 	s := &session{Job: job, clock: call.NewClock()}
 	defer s.close()
@@ -84,17 +82,6 @@ func Run(ctx context.Context, job Job) (*Outcome, error) {
 		s.note("the run ended early: %v", err)
 	}
 	return s.conclude(res)
-}
-
-// tune prepares the runtime for a measurement: more threads than cores, so that a goroutine that
-// computes never keeps a ready socket waiting, and fewer, larger garbage collections.
-func tune() (restore func()) {
-	procs := runtime.GOMAXPROCS(max(4, 2*runtime.NumCPU()))
-	gc := debug.SetGCPercent(400)
-	return func() {
-		runtime.GOMAXPROCS(procs)
-		debug.SetGCPercent(gc)
-	}
 }
 
 // prepare does everything that can be done before the first measured request.
