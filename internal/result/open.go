@@ -91,7 +91,7 @@ func recoverRun(dir, why string) (*Run, error) {
 		return nil, err
 	}
 	run.State, run.Dir = Recovered, dir
-	run.Notes = append(run.Notes, why+"; the figures below are computed from the requests that had finished")
+	run.Notes = append(run.Notes, why+"; the figures are computed from the requests that had finished")
 	recs, damage, err := recorder.Read(filepath.Join(dir, RecordsFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -104,7 +104,7 @@ func recoverRun(dir, why string) (*Run, error) {
 	run.Records = recorder.Stats{Accepted: int64(len(recs)), Written: int64(len(recs))}
 	run.Compute(recs)
 	// What the client saw of itself and of the server died with it; the checks on these say so.
-	run.Verdict = verdict.Judge(verdict.Input{Summary: run.Summary, Settings: run.Plan.Judge})
+	run.Verdict = verdict.Judge(verdict.Input{Summary: run.Summary, Settings: run.Plan.Judge, Killed: true})
 	if missing := run.Plan.Requests - run.Tally.Due; missing > 0 {
 		run.Notes = append(run.Notes, fmt.Sprintf("%d of %d planned requests have no record", missing, run.Plan.Requests))
 	}

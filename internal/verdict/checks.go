@@ -109,9 +109,15 @@ func droppedWork(in *Input) Finding {
 		"the run was stopped early or the client ran out of connections or files: see the failures by kind")
 }
 
-// cutOff judges requests still running at the end: they were the slowest.
+// cutOff judges requests still running at the end: they were the slowest. A client that was killed
+// cannot say how many those were.
 func cutOff(in *Input) Finding {
 	s := &in.Summary
+	if in.Killed {
+		return graded(1, "killed run", 0, 0, "",
+			"the run was killed, and requests in flight at that moment, the slowest among them, left no record.",
+			"use it to see what had finished, and run again for figures to compare")
+	}
 	figure := part(float64(s.Failures.CutOff), float64(s.Tally.Due))
 	return graded(figure, "share", 0.01, 0.10,
 		fmt.Sprintf("The run waited for its requests: %d cut off.", s.Failures.CutOff),

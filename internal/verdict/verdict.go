@@ -73,6 +73,7 @@ type Input struct {
 	Server   *Server
 	Earlier  *Earlier
 	Settings Settings
+	Killed   bool // the records end where the client did: what was in flight is unknown
 }
 
 // Finding is the outcome of one check.

@@ -239,6 +239,15 @@ func TestAllowedBySettings(t *testing.T) {
 	}
 }
 
+func TestKilledRunIsSuspect(t *testing.T) {
+	in := healthy()
+	in.Killed = true
+	v := Judge(in)
+	if f := find(t, v, "cut_off"); v.Grade != SuspectRun || f.Level != Suspect || !strings.Contains(v.Sentence, "the run was killed") || f.Hint == "" {
+		t.Errorf("%s: %+v", v.Grade, f)
+	}
+}
+
 func TestHintNamesTheCap(t *testing.T) {
 	in := healthy()
 	in.Summary.Rates.Achieved, in.Summary.Clocks.Queue = ptr(0.5), dist(1000, 5)
