@@ -142,6 +142,16 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
+// atLeastOne wants an argument, and says what it is.
+func atLeastOne(what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return fmt.Errorf("no %s named", what)
+		}
+		return nil
+	}
+}
+
 // runRoot gets what no command took.
 func runRoot(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {

@@ -39,7 +39,7 @@ What is damaged, cut short or contradicts itself is listed below the results, by
   spate import --json logs/ > results.json    everything in a folder, for programs
   kubectl logs bench | spate import -         what a pod printed
   spate import --strict results/              fail when anything is damaged`,
-		Args: cobra.MinimumNArgs(1),
+		Args: atLeastOne("file or folder"),
 		RunE: func(_ *cobra.Command, paths []string) error {
 			return runImport(p, paths, asJSON, strict)
 		},

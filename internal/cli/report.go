@@ -19,7 +19,7 @@ func newReport(p Process) *cobra.Command {
 A run that was killed left no result.json. Its report is computed from the records of the requests that had
 finished, and says so.`,
 		Example: "  spate report spate-runs/20261115-120000-model-1a2b",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    atLeastOne("run folder"),
 		RunE: func(_ *cobra.Command, dirs []string) error {
 			for _, dir := range dirs {
 				run, err := result.Open(dir)
