@@ -1,10 +1,8 @@
 package calibrate
 
 import (
-	"cmp"
 	"fmt"
 	"math"
-	"slices"
 
 	"spate/internal/predict"
 	"spate/internal/rng"
@@ -147,13 +145,12 @@ type Fit struct {
 	Set    [][]float64 // other values that fit as well
 	Loss   float64
 	at     point
-	J      [][]float64
 }
 
-// Rounds of the search at most, from what is expected and from a fit of one row more.
+// Rounds of a search at most: along slopes, and by chance.
 const (
-	fitRounds   = 12
-	crossRounds = 4
+	fitRounds    = 12
+	wanderRounds = 80
 )
 
 // fit finds the parameters of a family from the rows in use.
@@ -166,6 +163,10 @@ func (j *job) fit(starts [][]float64, rounds int) (*Fit, error) {
 			at, p = c, q
 		}
 	}
+	if j.open() {
+		at = p.wander(at, wanderRounds, rng.New(j.seed, "calibrate.wander"))
+		at = p.descend(at.x, fitRounds)
+	}
 	if _, err := j.fam.predict(j.fam.values(at.x), j.use, j.seed); err != nil {
 		return nil, fmt.Errorf("fitting %s: %w", j.fam.Name, err)
 	}
@@ -174,46 +175,3 @@ func (j *job) fit(starts [][]float64, rounds int) (*Fit, error) {
 
 // shown reports whether a row has figures to fit.
 func shown(r *predict.Row) bool { return r.Metrics != nil }
-
-// Random places to begin an open load's search at.
-const openStarts = 10
-
-// starts are the places a search begins at. What is expected is one. Figures of open loads depend on
-// queues that form and dissolve, so that the sum of squares has many valleys: for them the search
-// begins at random places too, with the rows of the simplest servers, and goes on with all rows from
-// where it was best.
-func (fam *Family) starts(seed uint64) [][]float64 {
-	first := [][]float64{make([]float64, len(fam.params))}
-	if !slices.ContainsFunc(fam.rows(), func(r *predict.Row) bool { return shown(r) && !r.Workload.Rate.Burst() }) {
-		return first
-	}
-	draw := rng.New(seed, "calibrate.starts")
-	for range openStarts {
-		x := make([]float64, len(fam.params))
-		for i := range x {
-			x[i] = draw.NormFloat64()
-		}
-		first = append(first, x)
-	}
-	simple := func(r *predict.Row) bool { return shown(r) && fam.group(r.Group).facts.Disagg == nil }
-	if !slices.ContainsFunc(fam.rows(), simple) {
-		return first
-	}
-	j := &job{fam: fam, use: simple, seed: seed}
-	var ends []point
-	for _, x := range first {
-		ends = append(ends, j.problem().descend(x, fitRounds))
-	}
-	slices.SortStableFunc(ends, func(a, b point) int { return cmp.Compare(a.loss, b.loss) })
-	var out [][]float64
-	for k := range openStarts {
-		x := slices.Clone(ends[k%2].x)
-		for i := range x {
-			if a := fam.params[i].applies; a != nil && k > 1 && !slices.ContainsFunc(fam.groups, func(g *group) bool { return g.facts.Disagg == nil && a(&g.facts) }) {
-				x[i] = draw.NormFloat64()
-			}
-		}
-		out = append(out, x)
-	}
-	return out
-}

@@ -22,8 +22,9 @@ type Param struct {
 	Prior, SD  float64 // expectation in Unit, and its spread: in Unit, or in the logarithm
 	Low, High  float64
 	Linear     bool
-	Why        string // which run would determine it
-	core       bool   // without it nothing can be said when physics is silent
+	Why        string  // which run would determine it
+	physics    float64 // Prior before kin were looked at
+	core       bool    // without it nothing can be said when physics is silent
 	applies    func(f *profile.Facts) bool
 	set        func(g *group, c *profile.Cost, v float64)
 }
@@ -86,6 +87,9 @@ func families(f *predict.File) ([]*Family, error) {
 	}
 	for _, fam := range out {
 		fam.params = fam.parameters()
+		for i := range fam.params {
+			fam.params[i].physics = fam.params[i].Prior
+		}
 	}
 	return out, nil
 }
@@ -114,14 +118,7 @@ func or(v, other int) int {
 
 // known resolves the settings as the engine version would.
 func (g *group) known() error {
-	f := &g.facts
-	s := engineconf.Settings{
-		Model: f.Model, Engine: f.Engine, Version: f.Version, GPU: f.GPU, Nodes: f.Nodes, TP: f.TP, MaxModelLen: f.MaxModelLen,
-		MaxSeqs: f.MaxSeqs, MaxTokens: f.MaxTokens, Prefix: f.PrefixCaching, Chunked: f.Chunked, Watermark: -1, KVDType: "auto",
-	}
-	if f.KVTokens > 0 {
-		s.Blocks = f.KVTokens / 16
-	}
+	s := g.facts.Settings()
 	conf, err := s.Resolve()
 	if err != nil {
 		return err
@@ -138,6 +135,7 @@ const (
 	computeShare = 0.5
 	kvShare      = 0.7
 	stepBase     = 5.0 // ms, a step's work outside the GPU
+	hostUS       = 50  // us, host work per sequence and step
 )
 
 // weightsMS is the time to read the weights that every step needs.
@@ -201,7 +199,8 @@ func (fam *Family) parameters() []Param {
 			},
 		},
 		{
-			Name: "decode", Unit: "us/sequence", Scale: 1e3, Prior: 120, SD: 0.7, Low: 1, High: 5e3, Why: "runs at two concurrencies, one above 100",
+			Name: "decode", Unit: "us/sequence", Scale: 1e3, Prior: hostUS + 0.8*s.prefillUS(), SD: 0.6, Low: 1, High: 5e3,
+			Why: "runs at two concurrencies, one above 100",
 			set: func(_ *group, c *profile.Cost, v float64) { stepOf(c).DecodeNS = v },
 		},
 		{

@@ -44,15 +44,15 @@ func Run(f *predict.File, opt Options) (*Outcome, error) {
 		opt.Progress = func(string, ...any) {}
 	}
 	out := &Outcome{Fitted: map[string]predict.Metrics{}, Cross: map[string]predict.Metrics{}}
+	fits, err := firstFits(fams, out, opt)
+	if err != nil {
+		return nil, err
+	}
 	for _, fam := range fams {
-		if opt.Only != "" && fam.group(opt.Only) == nil {
+		if fits[fam] == nil || opt.Only != "" && fam.group(opt.Only) == nil {
 			continue
 		}
-		if !slices.ContainsFunc(fam.rows(), shown) {
-			out.Notes = append(out.Notes, fmt.Sprintf("%s: no row has figures, so no profile was made", fam.names()))
-			continue
-		}
-		if err := fam.calibrate(out, opt); err != nil {
+		if err := fam.calibrate(out, fits, fams, opt); err != nil {
 			return nil, err
 		}
 	}
@@ -71,19 +71,51 @@ func (fam *Family) names() string {
 	return strings.Join(list, ", ")
 }
 
-// calibrate fits one family and adds its profiles to the outcome.
-func (fam *Family) calibrate(out *Outcome, opt Options) error {
-	opt.Progress("fitting %s", fam.names())
-	j := &job{fam: fam, use: shown, seed: opt.Seed}
-	fit, err := j.fit(fam.starts(opt.Seed), fitRounds)
-	if err != nil {
-		return err
+// firstFits fits every family by itself.
+func firstFits(fams []*Family, out *Outcome, opt Options) (map[*Family]*Fit, error) {
+	fits := map[*Family]*Fit{}
+	for _, fam := range fams {
+		if opt.Only != "" && fam.group(opt.Only) == nil {
+			continue
+		}
+		if !slices.ContainsFunc(fam.rows(), shown) {
+			out.Notes = append(out.Notes, fmt.Sprintf("%s: no row has figures, so no profile was made", fam.names()))
+			continue
+		}
+		opt.Progress("fitting %s", fam.names())
+		j := &job{fam: fam, use: shown, seed: opt.Seed}
+		fit, err := j.fit(j.starts(openStarts), fitRounds)
+		if err != nil {
+			return nil, err
+		}
+		if err := fam.determined(fit); err != nil {
+			return nil, err
+		}
+		fits[fam] = fit
 	}
-	if err := fam.determined(fit); err != nil {
-		return err
+	return fits, nil
+}
+
+// calibrate fits one family with what its kin taught and adds its profiles to the outcome.
+func (fam *Family) calibrate(out *Outcome, fits map[*Family]*Fit, fams []*Family, opt Options) error {
+	j := &job{fam: fam, use: shown, seed: opt.Seed}
+	fit := fits[fam]
+	changed := *fam
+	changed.params = slices.Clone(fam.params)
+	j.fam = &changed
+	if kin := changed.learn(fams, fits); len(kin) > 0 {
+		opt.Progress("fitting %s with what %s taught", fam.names(), strings.Join(kin, ", "))
+		start := make([]float64, len(changed.params))
+		for i := range start {
+			start[i] = changed.params[i].toX(fit.Values[i])
+		}
+		var err error
+		if fit, err = j.fit([][]float64{start}, fitRounds); err != nil {
+			return err
+		}
 	}
 	j.spread(fit)
-	all, err := fam.predict(fit.Values, func(*predict.Row) bool { return true }, opt.Seed)
+	all, err := changed.predict(fit.Values, func(*predict.Row) bool { return true }, opt.Seed)
 	if err != nil {
 		return fmt.Errorf("predicting %s: %w", fam.names(), err)
 	}
@@ -92,12 +124,12 @@ func (fam *Family) calibrate(out *Outcome, opt Options) error {
 	}
 	if opt.Cross {
 		opt.Progress("leaving out one row of %s at a time", fam.names())
-		if err := j.cross(fit, out.Cross); err != nil {
+		if err := j.cross(out.Cross); err != nil {
 			return err
 		}
 	}
 	for _, g := range fam.groups {
-		out.Profiles = append(out.Profiles, fam.profile(g, fit, out, opt))
+		out.Profiles = append(out.Profiles, changed.profile(g, fit, out, opt))
 	}
 	return nil
 }
@@ -119,8 +151,9 @@ func (fam *Family) determined(fit *Fit) error {
 	return fmt.Errorf("%w %s, whose model and GPU are unknown: %s", ErrUnknown, fam.names(), strings.Join(missing, "; "))
 }
 
-// cross predicts each shown row from a fit of the others.
-func (j *job) cross(full *Fit, into map[string]predict.Metrics) error {
+// cross predicts each shown row from a fit of the others. The fit begins anew: what was found with the
+// row must not help.
+func (j *job) cross(into map[string]predict.Metrics) error {
 	for _, r := range j.fam.rows() {
 		if !shown(r) {
 			continue
@@ -128,7 +161,7 @@ func (j *job) cross(full *Fit, into map[string]predict.Metrics) error {
 		k := &job{fam: j.fam, seed: j.seed, use: func(q *predict.Row) bool { return shown(q) && q.ID != r.ID }}
 		values := k.fam.values(make([]float64, len(k.fam.params)))
 		if slices.ContainsFunc(k.fam.rows(), k.use) {
-			fit, err := k.fit([][]float64{full.at.x}, crossRounds)
+			fit, err := k.fit(k.starts(crossStarts), fitRounds)
 			if err != nil {
 				return err
 			}

@@ -154,6 +154,43 @@ func (p *problem) descend(start []float64, rounds int) point {
 	return at
 }
 
+// Settings of wander.
+const (
+	litter  = 4    // places tried at once
+	stride  = 0.25 // first step, in units of the prior's spread
+	longer  = 1.4  // after a success
+	shorter = 0.87 // after a failure
+)
+
+// wander looks for lower ground nearby by random steps, whose length follows their success. Where the
+// sum of squares is rough it finds what slopes do not show.
+func (p *problem) wander(at point, rounds int, draw interface{ NormFloat64() float64 }) point {
+	length := stride
+	for range rounds {
+		xs := make([][]float64, litter)
+		for k := range xs {
+			xs[k] = append([]float64(nil), at.x...)
+			for i := range xs[k] {
+				if z := draw.NormFloat64(); !p.held[i] {
+					xs[k][i] = min(max(xs[k][i]+length*z/math.Sqrt(float64(p.dims)), p.lo[i]), p.hi[i])
+				}
+			}
+		}
+		found := false
+		for _, c := range p.several(xs) {
+			if c.loss < at.loss {
+				at, found = c, true
+			}
+		}
+		if found {
+			length *= longer
+		} else {
+			length *= shorter
+		}
+	}
+	return at
+}
+
 // hold keeps coordinates fixed that the residuals say nothing about.
 func (p *problem) hold(J [][]float64, at point) {
 	_, w := loss(at.x, at.r)
