@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"spate/internal/driver"
 	"spate/internal/probe"
 	"spate/internal/sim/instance"
 	"spate/internal/sim/serve"
@@ -90,7 +89,6 @@ func runSim(cmd *cobra.Command, p Process, o *simOptions, args []string) error {
 	if o.engine.list {
 		return printProfiles(p)
 	}
-	defer driver.Tune()()
 	o.cfg.Addr = net.JoinHostPort(o.host, strconv.Itoa(o.port))
 	if o.unix != "" {
 		o.cfg.Addr = "unix:" + o.unix
