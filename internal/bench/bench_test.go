@@ -227,6 +227,25 @@ func TestReadinessEnds(t *testing.T) {
 	}
 }
 
+// TestWarmUpGoesToTheAdapters checks that a warm-up is of the same kind as what is measured.
+func TestWarmUpGoesToTheAdapters(t *testing.T) {
+	srv := start(t, serve.Config{Timetable: serve.TimetableConfig{TTFT: time.Millisecond}, Models: []string{"base", "a", "b"}})
+	out := run(t, t.Context(), job(t, "--base-url", srv.URL(), "--model", "base", "--lora-modules", "a", "b", "--num-prompts", "6",
+		"--warmup-duration", "100ms", "--max-concurrency", "2", "--random-input-len", "4", "--random-output-len", "2"))
+	warm := 0
+	for _, r := range out.Records {
+		if r.Phase == call.Warmup {
+			warm++
+		}
+		if r.Model != "a" && r.Model != "b" {
+			t.Errorf("a %s request went to %q", r.Phase, r.Model)
+		}
+	}
+	if warm == 0 {
+		t.Error("no request warmed up")
+	}
+}
+
 // TestAllRowsForATime checks that the word for all rows of a dataset does not mean none of them.
 func TestAllRowsForATime(t *testing.T) {
 	srv := start(t, serve.Config{Timetable: serve.TimetableConfig{TTFT: time.Millisecond}})

@@ -52,6 +52,10 @@ func (r *requests) Next(ctx context.Context) (call.Request, error) {
 		return req, nil
 	}
 	r.mu.Unlock()
+	return r.make(ctx)
+}
+
+func (r *requests) make(ctx context.Context) (call.Request, error) {
 	req, err := r.Stream.Next(ctx)
 	if err == nil && r.lora != nil {
 		r.lora(&req)
@@ -62,15 +66,12 @@ func (r *requests) Next(ctx context.Context) (call.Request, error) {
 // peek makes n requests available without handing them out.
 func (r *requests) peek(ctx context.Context, n int) ([]call.Request, error) {
 	for len(r.head) < n {
-		req, err := r.Stream.Next(ctx)
+		req, err := r.make(ctx)
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
 			return nil, err
-		}
-		if r.lora != nil {
-			r.lora(&req)
 		}
 		r.head = append(r.head, req)
 	}
@@ -91,18 +92,12 @@ func (l *load) first(ctx context.Context) (call.Request, error) {
 
 func (l *load) close() error {
 	err := l.source.Close()
-	if w, ok := l.warmupStream(); ok {
-		err = errors.Join(err, w.Close())
+	if l.warmup != nil {
+		if w, ok := l.warmup.Source.(*requests); ok { // copies of a request have nothing to close
+			err = errors.Join(err, w.Close())
+		}
 	}
 	return err
-}
-
-func (l *load) warmupStream() (*workload.Stream, bool) {
-	if l.warmup == nil {
-		return nil, false
-	}
-	s, ok := l.warmup.Source.(*workload.Stream)
-	return s, ok
 }
 
 // newLoad prepares the requests and the plan.
@@ -259,7 +254,7 @@ func (s *session) warmup(ctx context.Context, l *load, wcfg workload.Config) err
 		if err != nil {
 			return err
 		}
-		l.warmup = &driver.Warmup{Source: stream, For: c.WarmupDuration}
+		l.warmup = &driver.Warmup{Source: &requests{Stream: stream, lora: lora(&s.Config.Model, c.Seed+1)}, For: c.WarmupDuration}
 	case c.NumWarmups > 0 && !s.burst():
 		first, err := l.first(ctx)
 		if err != nil {

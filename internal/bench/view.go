@@ -31,14 +31,10 @@ func (s *session) startView(ctx context.Context, live *driver.Live, progress *re
 	if s.Config.Output.UI == config.UINone {
 		return func() {}
 	}
-	began := s.clock.Now()
-	until := call.Unset
-	if s.load.plan.Until > 0 {
-		until = began + s.load.plan.Until
-	}
-	progress.SetPhase("measuring", began, until)
+	ph := &phases{s: s, live: live, began: s.clock.Now(), until: call.Unset}
+	ph.show(progress)
 	snap := func() report.Snapshot {
-		s.setPhase(progress, live, began, until)
+		ph.show(progress)
 		progress.SetWaiting(int(live.Queued.Load()))
 		sn := progress.Snapshot(s.clock.Now())
 		sn.InFlight = int(live.InFlight.Load())
@@ -54,17 +50,35 @@ func (s *session) startView(ctx context.Context, live *driver.Live, progress *re
 	}
 }
 
-// setPhase follows the run through warm-up, measurement and draining.
-func (s *session) setPhase(progress *report.Progress, live *driver.Live, began, until time.Duration) {
-	switch now := s.clock.Now(); {
-	case s.stopping() || until > 0 && now > until:
-		progress.SetPhase("draining", began, until)
-	case s.load.warmup != nil && s.load.warmup.N > 0 && live.Due.Load() < int64(s.load.warmup.N),
-		s.load.warmup != nil && s.load.warmup.For > 0 && now < began+s.load.warmup.For:
-		progress.SetPhase("warm-up", began, until)
-	default:
-		progress.SetPhase("measuring", began, until)
+// phases follows the run through warm-up, measurement and draining.
+type phases struct {
+	s            *session
+	live         *driver.Live
+	began, until time.Duration // until is call.Unset while there is no bound or it is not known yet
+}
+
+func (p *phases) show(progress *report.Progress) {
+	now, plan := p.s.clock.Now(), p.s.load.plan
+	warming := p.warming(now)
+	if p.until == call.Unset && plan.Until > 0 && (plan.Due != nil || !warming) {
+		p.until = p.began + plan.Until
+		if plan.Due == nil && p.s.load.warmup != nil {
+			p.until = now + plan.Until // a closed loop's time begins with its first measured request
+		}
 	}
+	switch {
+	case p.s.stopping() || p.until > 0 && now > p.until:
+		progress.SetPhase("draining", p.began, p.until)
+	case warming:
+		progress.SetPhase("warm-up", p.began, p.until)
+	default:
+		progress.SetPhase("measuring", p.began, p.until)
+	}
+}
+
+func (p *phases) warming(now time.Duration) bool {
+	w := p.s.load.warmup
+	return w != nil && (w.N > 0 && p.live.Due.Load() < int64(w.N) || w.For > 0 && now < p.began+w.For)
 }
 
 func (s *session) stopping() bool {
