@@ -13,6 +13,7 @@ import (
 	"spate/internal/config"
 	"spate/internal/profile"
 	"spate/internal/sim/catalog"
+	"spate/internal/sim/cluster"
 	"spate/internal/sim/engineconf"
 	"spate/internal/sim/instance"
 	"spate/internal/sim/serve"
@@ -27,6 +28,8 @@ type engineOptions struct {
 	timetable bool
 	details   bool
 	list      bool
+	split     instance.Split
+	router    string
 }
 
 func (o *engineOptions) bind(cmd *cobra.Command) {
@@ -36,6 +39,13 @@ func (o *engineOptions) bind(cmd *cobra.Command) {
 	f.Float64Var(&o.scale, "time-scale", 1, "run this many times faster than the real server would")
 	f.BoolVar(&o.timetable, "timetable", false, "answer by a timetable instead of simulating an engine")
 	f.BoolVar(&o.details, "enable-logging-iteration-details", false, "log every step")
+	f.IntVar(&o.split.Prefill, "prefill-engines", 0, "engines that only compute prompts; KV then moves to the decode engines")
+	f.IntVar(&o.split.Decode, "decode-engines", 0, "engines that answer prompts computed elsewhere")
+	f.StringVar(&o.split.Link, "kv-link", "", "link the KV moves over: nvlink, rdma1, rdma2, tcp, rdma-400 ... (default the one of --node-link)")
+	f.Float64Var(&o.split.Loss, "kv-loss", 0, "share of KV transfers that are lost")
+	f.IntVar(&o.split.Retries, "kv-retries", 0, "times a lost transfer is tried again")
+	f.StringVar(&o.split.OnLoss, "kv-load-failure-policy", "", "what becomes of a request whose KV is lost: recompute, fail (default recompute)")
+	f.StringVar(&o.router, "router", "", "how requests are spread over engines: round-robin, least-loaded, prefix (default least-loaded)")
 	o.settings.Bind(f)
 	engineconf.BindIgnored(f)
 	f.SetNormalizeFunc(engineconf.Normalize)
@@ -74,8 +84,12 @@ func (o *engineOptions) build(p Process, cfg *serve.Config, args []string) (*ins
 	}
 	t := &cfg.Timetable
 	opt := instance.Options{
-		Settings: *s, Profile: o.profile, Scale: o.scale, Seed: t.Seed, Details: o.details,
+		Settings: *s, Profile: o.profile, Scale: o.scale, Seed: t.Seed, Details: o.details, Split: o.split,
 		Answers: wall.Answers{Len: t.OutputLen, Vary: t.OutputVary, Reasoning: t.Reasoning, ToolTokens: t.ToolTokens},
+	}
+	var err error
+	if opt.Router, err = router(o.router); err != nil {
+		return nil, usage{"spate sim", err}
 	}
 	in, err := buildInstance(p, opt)
 	if err != nil {
@@ -89,6 +103,15 @@ func (o *engineOptions) build(p Process, cfg *serve.Config, args []string) (*ins
 	cfg.Addr, cfg.APIKey, cfg.TLS, cfg.Script, cfg.TruthFile, cfg.Stamp = own.Addr, own.APIKey, own.TLS, own.Script, own.TruthFile, own.Stamp
 	cfg.PromptTokensDetails, cfg.RequestMetrics, cfg.Timetable.Seed = own.PromptTokensDetails, own.RequestMetrics, t.Seed
 	return in, nil
+}
+
+// router checks the name of a router.
+func router(name string) (cluster.Policy, error) {
+	known := []string{string(cluster.RoundRobin), string(cluster.LeastLoaded), string(cluster.Affinity)}
+	if name != "" && !slices.Contains(known, name) {
+		return "", fmt.Errorf("router %q is not one of %s%s", name, strings.Join(known, ", "), config.DidYouMean(name, known))
+	}
+	return cluster.Policy(name), nil
 }
 
 // startRefusal ends the command as the engine would end, or tells the user what was wrong with the

@@ -44,3 +44,34 @@ func TestSimEngine(t *testing.T) {
 		t.Error("requests still run")
 	}
 }
+
+// TestSimSplit: prefill and decode engines by flag, their transfers lost by flag.
+func TestSimSplit(t *testing.T) {
+	addr := simProcess(t, "Qwen/Qwen3-8B", "--gpu", "H100", "--prefill-engines", "1", "--decode-engines", "2", "--kv-link", "rdma", "--router", "round-robin",
+		"--kv-loss", "1", "--kv-retries", "2", "--kv-load-failure-policy", "fail", "--time-scale", "20")
+	resp, err := http.Post("http://"+addr+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"the cat","max_tokens":3}`)) //nolint:noctx // a test on loopback
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }() // read to its end below
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != 500 || !strings.Contains(string(body), "the KV transfer failed") {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+}
+
+func TestRouterNames(t *testing.T) {
+	for _, c := range []struct{ name, want string }{
+		{"", ""},
+		{"prefix", ""},
+		{"round-robbin", `did you mean "round-robin"`},
+	} {
+		_, err := router(c.name)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v", c.name, err)
+		}
+	}
+}

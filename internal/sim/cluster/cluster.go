@@ -60,7 +60,8 @@ type Cluster struct {
 	cfg    Config
 	queue  des.Queue[event]
 	nodes  []*node // decode (or only) engines first, then prefill engines
-	router router
+	router router  // over the engines that answer
+	entry  router  // over prefill engines
 	link   link
 	now    time.Duration
 
@@ -100,7 +101,7 @@ func New(cfg Config) (*Cluster, error) {
 		}
 		c.link = newLink(d.Link, cfg.Seed)
 	}
-	c.router = router{policy: cfg.Router}
+	c.router, c.entry = router{policy: cfg.Router}, router{policy: cfg.Router}
 	return c, nil
 }
 
@@ -197,6 +198,7 @@ func (c *Cluster) start(l Load) {
 	c.client = newClient(l)
 	c.link.begin()
 	c.router.begin()
+	c.entry.begin()
 	c.dispatch()
 }
 

@@ -41,7 +41,7 @@ func (c *Cluster) prefills(n *node) bool { return n.index >= len(c.cfg.Engines) 
 // toPrefill submits a request to the engine that computes its prompt.
 func (c *Cluster) toPrefill(id int32) {
 	s := &c.slots[id]
-	n := c.nodes[c.router.pick(c.nodes[len(c.cfg.Engines):], &s.call)]
+	n := c.nodes[c.entry.pick(c.nodes[len(c.cfg.Engines):], &s.call)]
 	s.node, s.prefill, s.phase = n.index, n.index, prefills
 	s.req.Queued = c.now
 	err := n.engine.Submit(sim.Request{
@@ -91,6 +91,7 @@ type reception struct {
 	served  bool // some transfer of this batch has begun
 	active  bool
 	started time.Duration
+	again   latency.Batch // prompts whose KV was lost, computed here
 }
 
 func (r *reception) waitsFor(node int) bool { return r.waiting && r.from == node }
@@ -98,7 +99,7 @@ func (r *reception) waitsFor(node int) bool { return r.waiting && r.from == node
 // beginReceive starts receiving the prompts of a batch that was planned.
 func (c *Cluster) beginReceive(n *node, b *sim.Batch) {
 	r := &n.receive
-	r.todo, r.served, r.active, r.started = r.todo[:0], false, true, c.now
+	r.todo, r.served, r.active, r.started, r.again = r.todo[:0], false, true, c.now, latency.Batch{}
 	for _, it := range b.Items {
 		if it.Receive {
 			r.todo = append(r.todo, int32(it.ID))
@@ -113,7 +114,11 @@ func (c *Cluster) nextReceive(n *node) {
 	d := c.cfg.Disagg
 	if len(r.todo) == 0 {
 		r.active = false
-		end := n.pass(c.now, ns(d.FirstNS))
+		step := ns(d.FirstNS)
+		if r.again.Prompts > 0 {
+			step += n.model.Step(r.again)
+		}
+		end := n.pass(c.now, step)
 		n.flights = append(n.flights, flying{ends: []time.Duration{end}, started: r.started})
 		c.at(end, stepEnds, int32(n.index))
 		return
@@ -275,12 +280,13 @@ func (c *Cluster) lost(n *node, id int32) {
 		c.withdraw(id, errLost)
 		return
 	}
-	if !c.cfg.Disagg.Blocking {
-		n.engine.Forget(int(id))
-	}
 	if c.cfg.Disagg.Blocking {
+		in := c.slots[id].req.In
+		b := &n.receive.again
+		b.Prompts, b.Prefill, b.Attention2 = b.Prompts+1, b.Prefill+in, b.Attention2+int64(in)*int64(in)
 		c.received(n)
 		return
 	}
+	n.engine.Forget(int(id))
 	c.wake(n)
 }

@@ -148,3 +148,49 @@ func TestLostTransfers(t *testing.T) {
 		}
 	}
 }
+
+// TestTurnsOfEachKind checks that requests go round among prefill and among decode engines, each kind
+// by its own count.
+func TestTurnsOfEachKind(t *testing.T) {
+	e := Engine{Sim: sim.Config{Policy: sim.V1, MaxSeqs: 16, MaxTokens: 1000, BlockSize: 16, Blocks: 1000}, Model: reference()}
+	c := mustNew(t, Config{Engines: []Engine{e, e}, Disagg: &Disagg{Prefill: []Engine{e, e}, Link: Link{TokenNS: 1e3}}})
+	list := burst(40, 50, 4)
+	for i := range list {
+		list[i].At = time.Duration(i) * time.Second // one at a time: prompt and answer take turns
+	}
+	mustRun(t, c, Load{Calls: Calls(list)})
+	for i := range c.Engines() {
+		if got := c.Engine(i).State().Stats.Submitted; got != 20 {
+			t.Errorf("engine %d had %d of 40 requests, want 20", i, got)
+		}
+	}
+	if moved, lost := c.Transfers(); moved != 40 || lost != 0 {
+		t.Errorf("%d moved, %d lost", moved, lost)
+	}
+}
+
+// TestLostWhileBlocking checks that an engine that waits for KV computes what was lost.
+func TestLostWhileBlocking(t *testing.T) {
+	cfg := separate(Link{SetupNS: 5e6, TokenNS: 6e4})
+	call := []Call{{Prompt: []kv.Segment{{Stream: 1, Len: 1000}}, Out: 3}}
+	good := mustRun(t, mustNew(t, cfg), Load{Calls: Calls(call)}).Requests[0]
+	cfg.Disagg.Link.FailureRate = 1
+	bad := mustRun(t, mustNew(t, cfg), Load{Calls: Calls(call)}).Requests[0]
+	prompt := cfg.Engines[0].Model.Step(latency.Batch{Prompts: 1, Prefill: 1000, Attention2: 1e6})
+	if bad.Failed || bad.First-good.First != prompt {
+		t.Errorf("first token %v later, want %v: %s", bad.First-good.First, prompt, bad.Err)
+	}
+}
+
+// TestLoseNeedsTransfers checks what a live run refuses.
+func TestLoseNeedsTransfers(t *testing.T) {
+	if err := mustNew(t, Config{Engines: []Engine{a10()}}).Lose(0.5); err == nil {
+		t.Error("transfers are lost where there are none")
+	}
+	c := mustNew(t, separate(Link{}))
+	for share, ok := range map[float64]bool{0: true, 0.5: true, 1: true, -0.1: false, 1.1: false, math.NaN(): false} {
+		if err := c.Lose(share); (err == nil) != ok {
+			t.Errorf("share %v: %v", share, err)
+		}
+	}
+}

@@ -31,6 +31,8 @@ type Options struct {
 	Answers  wall.Answers
 	Seed     uint64
 	Details  bool // log every step
+	Split    Split
+	Router   cluster.Policy // how requests are spread over engines; empty: as the deployment has it
 }
 
 // Base is a calibrated profile, or whatever else knows how long steps take.
@@ -59,10 +61,13 @@ func Build(o Options) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cl.Disagg != nil {
-		return nil, fmt.Errorf("profile %s separates prompts from decoding, which a server on the clock cannot yet: use spate predict", o.Profile)
+	if err := o.Split.apply(conf, &cl); err != nil {
+		return nil, err
 	}
-	in := &Instance{Conf: conf, Title: o.title(conf), Lines: conf.StartLines(), every: conf.LogEvery()}
+	if o.Router != "" {
+		cl.Router = o.Router
+	}
+	in := &Instance{Conf: conf, Title: o.title(conf) + separation(&cl), Lines: conf.StartLines(), every: conf.LogEvery()}
 	if in.every == 0 {
 		in.every = 10 * time.Second
 	}
@@ -79,6 +84,9 @@ func Build(o Options) (*Instance, error) {
 		return nil, err
 	}
 	in.Serve = serverConfig(conf, in.Engine)
+	if d := cl.Disagg; d != nil {
+		in.Serve.Info["prefill_engines"], in.Serve.Info["decode_engines"] = len(d.Prefill), len(cl.Engines)
+	}
 	return in, nil
 }
 
@@ -141,10 +149,18 @@ func (o *Options) measured() (*engineconf.Conf, cluster.Config, error) {
 	if s.TP > 1 && s.TP != max(b.Facts.TP, 1) || s.PP > 1 || s.DP > 1 {
 		return nil, cl, fmt.Errorf("profile %s was measured on %d GPUs in parallel: spate predict computes others", b.Name, max(b.Facts.TP, 1))
 	}
-	for i := range cl.Engines {
-		override(&cl.Engines[i].Sim, s, o.Seed)
-		if err := cl.Engines[i].Sim.Check(); err != nil {
-			return nil, cl, err
+	lists := [][]cluster.Engine{cl.Engines}
+	if cl.Disagg != nil {
+		d := *cl.Disagg
+		d.Prefill = slices.Clone(d.Prefill)
+		cl.Disagg, lists = &d, append(lists, d.Prefill)
+	}
+	for _, list := range lists {
+		for i := range list {
+			override(&list[i].Sim, s, o.Seed)
+			if err := list[i].Sim.Check(); err != nil {
+				return nil, cl, err
+			}
 		}
 	}
 	conf, err := o.facts(&cl.Engines[0].Sim)

@@ -244,7 +244,9 @@ func (s *syncBuffer) String() string {
 func TestBuildRefuses(t *testing.T) {
 	base := measured()
 	pd := measured()
-	pd.Cluster.Disagg = &cluster.Disagg{}
+	pd.Cluster.Disagg = &cluster.Disagg{Prefill: pd.Cluster.Engines}
+	unknown := measured()
+	unknown.Facts = engineconf.Settings{}
 	for _, c := range []struct {
 		name  string
 		o     Options
@@ -257,7 +259,16 @@ func TestBuildRefuses(t *testing.T) {
 		{"start", Options{Settings: settings(func(s *engineconf.Settings) { s.Model, s.GPU, s.TP = "Qwen3-8B", "H100", 3 })}, "divisible", true},
 		{"other model", Options{Base: base, Settings: settings(func(s *engineconf.Settings) { s.Model = "Qwen3-32B" })}, "another --model", false},
 		{"other parallelism", Options{Base: base, Settings: settings(func(s *engineconf.Settings) { s.TP = 8 })}, "spate predict", false},
-		{"split", Options{Base: pd}, "separates prompts", false},
+		{"loss of nothing", Options{Split: Split{Loss: 0.1}}, "no KV moves", false},
+		{"loss above one", Options{Split: Split{Prefill: 1, Loss: 1.5}}, "0 to 1", false},
+		{"negative", Options{Split: Split{Prefill: -1}}, "negative", false},
+		{"on loss", Options{Split: Split{Prefill: 1, OnLoss: "cry"}}, "recompute or fail", false},
+		{"link", Options{Split: Split{Prefill: 1, Link: "rdma-401"}}, `did you mean "rdma-400"`, false},
+		{"split sglang", Options{Split: Split{Prefill: 1}, Settings: settings(func(s *engineconf.Settings) { s.Model, s.GPU, s.Engine = "Qwen3-8B", "H100", "sglang" })}, "simulated for vLLM", false},
+		{"split replicas", Options{Split: Split{Prefill: 1}, Settings: settings(func(s *engineconf.Settings) { s.Model, s.GPU, s.DP = "Qwen3-8B", "H100", 2 })}, "leave --data-parallel-size out", false},
+		{"split unknown", Options{Base: unknown, Split: Split{Prefill: 1}}, "not known", false},
+		{"other link", Options{Base: pd, Split: Split{Prefill: 2, Link: "tcp"}}, "measured link", false},
+		{"other link alone", Options{Base: pd, Split: Split{Link: "tcp"}}, "measured link", false},
 	} {
 		_, err := Build(c.o)
 		var start *catalog.StartError

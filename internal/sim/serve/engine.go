@@ -147,6 +147,8 @@ type EngineState struct {
 	Preemptions int64
 	Computed    int64 // prompt tokens computed, recomputed ones included
 	Steps       int64
+	Transfers   int64 // of KV between engines: that arrived ...
+	LostKV      int64 // ... and that did not
 	Drafts      int64 // speculative decoding: rounds, drafted and accepted tokens
 	Drafted     int64
 	Accepted    int64

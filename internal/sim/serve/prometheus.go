@@ -72,6 +72,10 @@ func (s *Server) tokens(p *page, st *EngineState) {
 	}{{"stop", c.stop.Load()}, {"length", c.length.Load()}, {"abort", c.abort.Load()}, {"error", c.failed.Load()}} {
 		p.value("vllm:request_success_total", `,finished_reason="`+r.reason+`"`, float64(r.n))
 	}
+	if st.Transfers+st.LostKV > 0 {
+		p.counter("spate:sim_kv_transfers", "Prompts whose KV reached the engine that decodes.", st.Transfers)
+		p.counter("spate:sim_kv_transfers_lost", "Transfers that were lost, retries included.", st.LostKV)
+	}
 	if st.Drafts > 0 {
 		p.counter("vllm:spec_decode_num_drafts", "Rounds of speculation.", st.Drafts)
 		p.counter("vllm:spec_decode_num_draft_tokens", "Tokens drafted.", st.Drafted)

@@ -205,6 +205,7 @@ func (e *Engine) State() serve.EngineState {
 	out := serve.EngineState{
 		BlockSize: c.BlockSize, PrefixCache: c.PrefixCaching, Drafts: e.spec.drafts, Drafted: e.spec.drafted, Accepted: e.spec.accepted,
 	}
+	out.Transfers, out.LostKV = e.cluster.Transfers()
 	steps := e.steps
 	steps.Counts = append([]int64(nil), e.steps.Counts...)
 	out.StepTokens = &steps
