@@ -88,7 +88,7 @@ func firstFits(fams []*Family, out *Outcome, opt Options) (map[*Family]*Fit, err
 		if err != nil {
 			return nil, err
 		}
-		if err := fam.determined(fit); err != nil {
+		if err := j.determined(fit); err != nil {
 			return nil, err
 		}
 		fits[fam] = fit
@@ -134,15 +134,20 @@ func (fam *Family) calibrate(out *Outcome, fits map[*Family]*Fit, fams []*Family
 	return nil
 }
 
-// determined refuses a server of which neither the rows nor anything else says enough.
-func (fam *Family) determined(fit *Fit) error {
+// determined refuses a server of which neither the rows nor anything else says enough: where the rows
+// leave a parameter about as uncertain as it was, alone or because another can take its place.
+func (j *job) determined(fit *Fit) error {
+	fam := j.fam
 	if fam.groups[0].shape != nil {
 		return nil // physics has an answer where the rows have none
 	}
+	p := j.problem()
+	mat, _ := normal(p.slopes(fit.at, laterReach), fit.at)
+	left := invert(mat) // variances relative to those of the prior
 	var missing []string
 	for i := range fam.params {
-		if p := &fam.params[i]; fit.Held[i] && p.core {
-			missing = append(missing, fmt.Sprintf("%s (add %s)", p.Name, p.Why))
+		if q := &fam.params[i]; q.core && left[i][i] > 1/(1+idle) {
+			missing = append(missing, fmt.Sprintf("%s (add %s)", q.Name, q.Why))
 		}
 	}
 	if len(missing) == 0 {
@@ -187,10 +192,10 @@ const (
 func (j *job) spread(fit *Fit) {
 	p := j.problem()
 	p.held = fit.Held
-	J := p.slopes(fit.at, laterReach)
-	p.hold(J, fit.at)
-	A, _ := normal(J, fit.at)
-	root := cholesky(invert(A))
+	slope := p.slopes(fit.at, laterReach)
+	p.hold(slope, fit.at)
+	mat, _ := normal(slope, fit.at)
+	root := cholesky(invert(mat))
 	draw := rng.New(j.seed, "calibrate.spread")
 	var xs [][]float64
 	for range draws {
@@ -215,24 +220,24 @@ func (j *job) spread(fit *Fit) {
 }
 
 // cholesky is the lower triangular root of a positive definite matrix.
-func cholesky(A [][]float64) [][]float64 {
-	n := len(A)
-	L := make([][]float64, n)
+func cholesky(mat [][]float64) [][]float64 {
+	n := len(mat)
+	root := make([][]float64, n)
 	for i := range n {
-		L[i] = make([]float64, n)
+		root[i] = make([]float64, n)
 		for k := range i + 1 {
-			sum := A[i][k]
+			sum := mat[i][k]
 			for m := range k {
-				sum -= L[i][m] * L[k][m]
+				sum -= root[i][m] * root[k][m]
 			}
 			if i == k {
-				L[i][i] = math.Sqrt(max(sum, 1e-12))
+				root[i][i] = math.Sqrt(max(sum, 1e-12))
 			} else {
-				L[i][k] = sum / L[k][k]
+				root[i][k] = sum / root[k][k]
 			}
 		}
 	}
-	return L
+	return root
 }
 
 // profile is one group's share of what was found.

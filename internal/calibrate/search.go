@@ -123,15 +123,15 @@ func (p *problem) descend(start []float64, rounds int) point {
 		if round == 0 {
 			h = firstReach
 		}
-		J := p.slopes(at, h)
+		slope := p.slopes(at, h)
 		if round == 0 {
-			p.hold(J, at)
+			p.hold(slope, at)
 		}
-		A, g := normal(J, at)
+		mat, g := normal(slope, at)
 		dampings := []float64{damping, damping * 20}
 		var xs [][]float64
 		for _, d := range dampings {
-			xs = append(xs, p.step(at.x, A, g, d))
+			xs = append(xs, p.step(at.x, mat, g, d))
 		}
 		best, which := at, -1
 		for i, c := range p.several(xs) {
@@ -192,11 +192,11 @@ func (p *problem) wander(at point, rounds int, draw interface{ NormFloat64() flo
 }
 
 // hold keeps coordinates fixed that the residuals say nothing about.
-func (p *problem) hold(J [][]float64, at point) {
+func (p *problem) hold(slope [][]float64, at point) {
 	_, w := loss(at.x, at.r)
-	for i := range J {
+	for i := range slope {
 		info := 0.0
-		for k, s := range J[i] {
+		for k, s := range slope[i] {
 			info += s * s * w[k]
 		}
 		p.held[i] = p.held[i] || info < idle
@@ -204,38 +204,38 @@ func (p *problem) hold(J [][]float64, at point) {
 }
 
 // normal are the normal equations of residuals and prior.
-func normal(J [][]float64, at point) (A [][]float64, g []float64) {
+func normal(slope [][]float64, at point) (mat [][]float64, g []float64) {
 	_, w := loss(at.x, at.r)
-	n := len(J)
-	A, g = make([][]float64, n), make([]float64, n)
+	n := len(slope)
+	mat, g = make([][]float64, n), make([]float64, n)
 	for i := range n {
-		A[i] = make([]float64, n)
+		mat[i] = make([]float64, n)
 		for j := range n {
 			for k := range at.r {
-				A[i][j] += J[i][k] * J[j][k] * w[k]
+				mat[i][j] += slope[i][k] * slope[j][k] * w[k]
 			}
 		}
-		A[i][i]++ // the prior
+		mat[i][i]++ // the prior
 		g[i] = at.x[i]
 		for k := range at.r {
-			g[i] += J[i][k] * at.r[k] * w[k]
+			g[i] += slope[i][k] * at.r[k] * w[k]
 		}
 	}
-	return A, g
+	return mat, g
 }
 
 // maxStep bounds a step in units of the prior's spread.
 const maxStep = 1.5
 
-func (p *problem) step(x []float64, A [][]float64, g []float64, damping float64) []float64 {
+func (p *problem) step(x []float64, mat [][]float64, g []float64, damping float64) []float64 {
 	n := len(x)
-	B, b := make([][]float64, n), make([]float64, n)
+	lhs, b := make([][]float64, n), make([]float64, n)
 	for i := range n {
-		B[i] = append([]float64(nil), A[i]...)
-		B[i][i] += damping * A[i][i]
+		lhs[i] = append([]float64(nil), mat[i]...)
+		lhs[i][i] += damping * mat[i][i]
 		b[i] = -g[i]
 	}
-	d := solve(B, b)
+	d := solve(lhs, b)
 	y := append([]float64(nil), x...)
 	for i := range y {
 		if !p.held[i] {
@@ -245,22 +245,22 @@ func (p *problem) step(x []float64, A [][]float64, g []float64, damping float64)
 	return y
 }
 
-// solve solves B x = b by elimination with pivots; B is overwritten.
-func solve(B [][]float64, b []float64) []float64 {
+// solve solves lhs x = b by elimination with pivots; lhs is overwritten.
+func solve(lhs [][]float64, b []float64) []float64 {
 	n := len(b)
 	for i := range n {
 		p := i
 		for k := i + 1; k < n; k++ {
-			if math.Abs(B[k][i]) > math.Abs(B[p][i]) {
+			if math.Abs(lhs[k][i]) > math.Abs(lhs[p][i]) {
 				p = k
 			}
 		}
-		B[i], B[p] = B[p], B[i]
+		lhs[i], lhs[p] = lhs[p], lhs[i]
 		b[i], b[p] = b[p], b[i]
 		for k := i + 1; k < n; k++ {
-			f := B[k][i] / B[i][i]
+			f := lhs[k][i] / lhs[i][i]
 			for j := i; j < n; j++ {
-				B[k][j] -= f * B[i][j]
+				lhs[k][j] -= f * lhs[i][j]
 			}
 			b[k] -= f * b[i]
 		}
@@ -269,25 +269,25 @@ func solve(B [][]float64, b []float64) []float64 {
 	for i := n - 1; i >= 0; i-- {
 		x[i] = b[i]
 		for j := i + 1; j < n; j++ {
-			x[i] -= B[i][j] * x[j]
+			x[i] -= lhs[i][j] * x[j]
 		}
-		x[i] /= B[i][i]
+		x[i] /= lhs[i][i]
 	}
 	return x
 }
 
 // invert is the inverse of a positive definite matrix.
-func invert(A [][]float64) [][]float64 {
-	n := len(A)
+func invert(mat [][]float64) [][]float64 {
+	n := len(mat)
 	out := make([][]float64, n)
 	for i := range n {
-		B := make([][]float64, n)
+		lhs := make([][]float64, n)
 		for k := range n {
-			B[k] = append([]float64(nil), A[k]...)
+			lhs[k] = append([]float64(nil), mat[k]...)
 		}
 		e := make([]float64, n)
 		e[i] = 1
-		out[i] = solve(B, e)
+		out[i] = solve(lhs, e)
 	}
 	return out
 }

@@ -1,0 +1,264 @@
+package calibrate
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"spate/internal/predict"
+	"spate/internal/profile"
+)
+
+// rowsOf makes a rows file of one engine; each workload is requests, input, output.
+func rowsOf(t *testing.T, engine string, loads ...[3]int) *predict.File {
+	t.Helper()
+	var rows []string
+	for i, l := range loads {
+		rows = append(rows, fmt.Sprintf(`{"id": "r%d", "group": "g", "metrics": {"completed": 1}, "workload":
+		  {"num_prompts": %d, "request_rate": "inf", "dataset": "fixed", "input_len": %d, "output_len": %d, "ignore_eos": true}}`, i, l[0], l[1], l[2]))
+	}
+	f, err := predict.ParseRows([]byte(`{"engines": {"g": ` + engine + `}, "rows": [` + strings.Join(rows, ",") + `]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+const (
+	knownEngine = `{"engine": "vllm", "version": "0.10.1", "gpu": "A100-80GB", "model": "Qwen3-8B", "tensor_parallel": 1, "kv_tokens": 400000}`
+	blackBox    = `{"engine": "vllm", "note": "unknown"}`
+)
+
+var spanning = [][3]int{{1, 100, 40}, {1, 4000, 40}, {8, 4000, 60}, {64, 200, 60}, {128, 1000, 60}}
+
+// measured fills in the figures that true parameters give.
+func measured(t *testing.T, f *predict.File, truth map[string]float64) {
+	t.Helper()
+	fams, err := families(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fam := fams[0]
+	values := fam.values(make([]float64, len(fam.params)))
+	for i := range fam.params {
+		if v, ok := truth[fam.params[i].Name]; ok {
+			values[i] = v
+		}
+	}
+	got, err := fam.predict(values, shown, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range f.Rows {
+		f.Rows[i].Metrics = got[f.Rows[i].ID]
+	}
+}
+
+func TestFitRecoversParameters(t *testing.T) {
+	f := rowsOf(t, knownEngine, spanning...)
+	truth := map[string]float64{"step": 11, "prefill": 60, "decode": 150, "kv": 80, "mixed": 6, "base": 25, "request": 3}
+	measured(t, f, truth)
+	done, err := Run(f, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := done.Profiles[0]
+	for _, q := range p.Params {
+		want, ok := truth[q.Name]
+		if !ok {
+			continue
+		}
+		tolerance := 0.1
+		if q.Name == "mixed" || q.Name == "base" || q.Name == "request" {
+			tolerance = 0.5 // they can stand in for each other
+		}
+		if math.Abs(q.Value/want-1) > tolerance {
+			t.Errorf("%s is %.4g, want %.4g", q.Name, q.Value, want)
+		}
+	}
+	for name, e := range p.Provenance.Fit {
+		if e > 3 {
+			t.Errorf("%s of fitted rows is off by %.2f %%", name, e)
+		}
+	}
+	if len(p.Provenance.Rows) != len(spanning) || !p.Calibrated {
+		t.Errorf("provenance %+v does not name the rows", p.Provenance)
+	}
+}
+
+func TestCalibrationIsDeterministic(t *testing.T) {
+	var texts []string
+	for range 2 {
+		f := rowsOf(t, knownEngine, spanning[:3]...)
+		measured(t, f, map[string]float64{"step": 10})
+		done, err := Run(f, Options{Cross: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := done.Profiles[0].Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, string(data))
+		if _, err := profile.Decode(data); err != nil {
+			t.Errorf("a profile just written cannot be read: %v", err)
+		}
+	}
+	if texts[0] != texts[1] {
+		t.Error("two calibrations of the same rows differ")
+	}
+}
+
+func TestUndeterminedParametersAreHeld(t *testing.T) {
+	// A lone short request says nothing on batches, long contexts or queues.
+	f := rowsOf(t, knownEngine, [3]int{1, 50, 40})
+	measured(t, f, map[string]float64{"step": 9})
+	done, err := Run(f, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := map[string]bool{}
+	for _, q := range done.Profiles[0].Params {
+		free[q.Name] = q.Free
+		if !q.Free && (q.Note == "" || math.Abs(q.Value-q.Prior) > 1e-9) {
+			t.Errorf("%s is held at %v, expected %v, with the note %q", q.Name, q.Value, q.Prior, q.Note)
+		}
+	}
+	if !free["step"] {
+		t.Error("the fixed cost of a step is held though a lone request shows it")
+	}
+	for _, name := range []string{"kv", "decode"} {
+		if free[name] {
+			t.Errorf("%s was fitted though the row does not depend on it", name)
+		}
+	}
+}
+
+func TestRefusesWhatNothingDetermines(t *testing.T) {
+	f := rowsOf(t, blackBox, [3]int{1, 1, 40})
+	measured(t, f, nil)
+	delete(f.Rows[0].Metrics, "mean_ttft_ms")
+	_, err := Run(f, Options{})
+	if !errors.Is(err, ErrUnknown) {
+		t.Fatalf("error %v, want a refusal", err)
+	}
+	if !strings.Contains(err.Error(), "token") || !strings.Contains(err.Error(), "two concurrencies") {
+		t.Errorf("%q does not say which run would help", err)
+	}
+}
+
+func TestCrossPredictsWithoutTheRow(t *testing.T) {
+	f := rowsOf(t, blackBox, [3]int{1, 80, 40}, [3]int{4, 80, 40}, [3]int{16, 80, 40}, [3]int{64, 80, 40})
+	measured(t, f, map[string]float64{"step": 20, "token": 200})
+	f.Rows[2].Metrics["output_throughput"] /= 10 // a row nobody could predict from the others
+	f.Rows[2].Metrics["mean_tpot_ms"] *= 10
+	f.Rows[2].Metrics["mean_itl_ms"] *= 10
+	done, err := Run(f, Options{Cross: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := done.Cross["r2"]["mean_tpot_ms"] / f.Rows[2].Metrics["mean_tpot_ms"]
+	if left > 0.2 {
+		t.Errorf("left out, the odd row is predicted at %.2f of its figure: it was not left out", left)
+	}
+}
+
+func TestRowsWithoutFiguresGetNoProfile(t *testing.T) {
+	f := rowsOf(t, knownEngine, [3]int{1, 50, 4})
+	f.Rows[0].Metrics = nil
+	if _, err := Run(f, Options{}); err == nil {
+		t.Error("no error though there is nothing to fit")
+	}
+}
+
+func TestKinTeach(t *testing.T) {
+	f := rowsOf(t, knownEngine, spanning[0])
+	fams, err := families(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	me := fams[0]
+	var others []*Family
+	fits := map[*Family]*Fit{}
+	for i, by := range []float64{2, 2.2} {
+		o := *me
+		o.Name = fmt.Sprint("other ", i)
+		fit := &Fit{Values: o.values(make([]float64, len(o.params))), Held: make([]bool, len(o.params))}
+		for k := range o.params {
+			if o.params[k].Name == "prefill" {
+				fit.Values[k] *= by
+			}
+		}
+		others = append(others, &o)
+		fits[&o] = fit
+	}
+	learned := *me
+	learned.params = append([]Param(nil), me.params...)
+	if names := learned.learn(append(others, me), fits); len(names) != 2 {
+		t.Fatalf("learned from %v, want two others", names)
+	}
+	for i := range learned.params {
+		q, old := &learned.params[i], &me.params[i]
+		if q.Name == "prefill" && (math.Abs(q.Prior/old.Prior-math.Sqrt(4.4)) > 1e-6 || q.SD >= old.SD) {
+			t.Errorf("prefill is expected at %v times physics with spread %v, want %v and less than %v", q.Prior/old.Prior, q.SD, math.Sqrt(4.4), old.SD)
+		}
+	}
+}
+
+func TestReportHasEveryRowAndPicture(t *testing.T) {
+	f := rowsOf(t, blackBox, [3]int{1, 80, 40}, [3]int{16, 80, 40}, [3]int{64, 80, 40})
+	measured(t, f, map[string]float64{"step": 20})
+	done, err := Run(f, Options{Cross: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs := Report(f, done)
+	text := string(docs[0].Data)
+	for _, r := range f.Rows {
+		if !strings.Contains(text, "| "+r.ID+" | g |") {
+			t.Errorf("row %s is not in the report", r.ID)
+		}
+	}
+	for _, d := range docs[1:] {
+		if !strings.Contains(text, d.Name) || !strings.HasPrefix(string(d.Data), "<svg") {
+			t.Errorf("picture %s is not shown or not a picture", d.Name)
+		}
+		if n := strings.Count(string(d.Data), "<circle"); n != 2*len(f.Rows) {
+			t.Errorf("picture %s has %d dots, want two per row", d.Name, n)
+		}
+	}
+}
+
+func TestSolveAndInvert(t *testing.T) {
+	A := [][]float64{{4, 1, 0}, {1, 3, 1}, {0, 1, 2}}
+	inv := invert(A)
+	for i := range A {
+		for k := range A {
+			sum := 0.0
+			for m := range A {
+				sum += A[i][m] * inv[m][k]
+			}
+			want := 0.0
+			if i == k {
+				want = 1
+			}
+			if math.Abs(sum-want) > 1e-12 {
+				t.Errorf("A times its inverse at %d, %d is %v", i, k, sum)
+			}
+		}
+	}
+	L := cholesky(A)
+	for i := range A {
+		for k := range A {
+			sum := 0.0
+			for m := range A {
+				sum += L[i][m] * L[k][m]
+			}
+			if math.Abs(sum-A[i][k]) > 1e-12 {
+				t.Errorf("the root squared at %d, %d is %v, want %v", i, k, sum, A[i][k])
+			}
+		}
+	}
+}
