@@ -137,9 +137,7 @@ func (s *session) open() error {
 // measure runs the load and everything that goes on beside it.
 func (s *session) measure(ctx context.Context) (driver.Result, error) {
 	if s.Config.Target.ResetPrefixCache {
-		if err := s.control.ResetPrefixCache(ctx); err != nil {
-			s.note("--reset-prefix-cache: %v", err)
-		}
+		s.everyServer("--reset-prefix-cache", func(c *client.Control) error { return c.ResetPrefixCache(ctx) })
 	}
 	if err := s.warmUpDrained(ctx); err != nil {
 		return driver.Result{}, err

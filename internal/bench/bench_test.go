@@ -246,6 +246,24 @@ func TestWarmUpGoesToTheAdapters(t *testing.T) {
 	}
 }
 
+// TestEveryServerIsReset checks that what is asked of the server is asked of each of several.
+func TestEveryServerIsReset(t *testing.T) {
+	cfg := serve.Config{Timetable: serve.TimetableConfig{TTFT: time.Millisecond, PrefixCache: true}, PromptTokensDetails: true}
+	a, b := start(t, cfg), start(t, cfg)
+	args := []string{
+		"--base-url", a.URL(), b.URL(), "--num-prompts", "4", "--max-concurrency", "1", "--random-input-len", "64",
+		"--random-output-len", "2", "--reset-prefix-cache",
+	}
+	for i := range 2 {
+		if c := run(t, t.Context(), job(t, args...)).Run.Summary.Cache; c.Reported != 4 || c.Cached != 0 {
+			t.Errorf("run %d: %d tokens from caches that were emptied before it, in %d answers", i, c.Cached, c.Reported)
+		}
+	}
+	if c := run(t, t.Context(), job(t, args[:len(args)-1]...)).Run.Summary.Cache; c.Hits != 4 {
+		t.Errorf("%d of 4 prompts found in caches that were left alone", c.Hits)
+	}
+}
+
 // TestAllRowsForATime checks that the word for all rows of a dataset does not mean none of them.
 func TestAllRowsForATime(t *testing.T) {
 	srv := start(t, serve.Config{Timetable: serve.TimetableConfig{TTFT: time.Millisecond}})

@@ -271,8 +271,25 @@ func (s *session) profile(ctx context.Context, path string) {
 	if !s.Config.Target.Profile {
 		return
 	}
-	if _, err := s.control.Post(ctx, path, []byte{}); err != nil {
-		s.note("--profile: %v", err)
+	s.everyServer("--profile", func(c *client.Control) error {
+		_, err := c.Post(ctx, path, []byte{})
+		return err
+	})
+}
+
+// everyServer does something to each of the servers requests go to, and notes which refuse.
+func (s *session) everyServer(what string, do func(*client.Control) error) {
+	one := s.target.client
+	for _, base := range s.target.client.BaseURLs {
+		one.BaseURLs = []string{base}
+		c, err := client.NewControl(one)
+		if err == nil {
+			err = do(c)
+			c.Close()
+		}
+		if err != nil {
+			s.note("%s: %s: %v", what, hostOf(base), err)
+		}
 	}
 }
 
