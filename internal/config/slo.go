@@ -119,7 +119,11 @@ func (o *Objective) readName(name string) error {
 	}
 	stat, metric, ok := strings.Cut(strings.TrimSuffix(name, "_ms"), "_")
 	if !ok || !contains(latencies, metric) {
-		return fmt.Errorf("objective %q: unknown metric %q%s", o.Text, name, DidYouMean(name, objectiveNames()))
+		hint := DidYouMean(name, objectiveNames())
+		if hint == "" {
+			hint = ": " + objectiveForm
+		}
+		return fmt.Errorf("objective %q: unknown metric %q%s", o.Text, name, hint)
 	}
 	o.Stat, o.Metric, o.Unit = stat, metric, "ms"
 	if stat == "median" {
