@@ -12,7 +12,7 @@ var levels = []struct {
 	{"the file of a run; reading command lines; an embedded server", []string{"flags", "result", "sim/engineconf", "sim/serve"}},
 	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "harvest", "interop", "profile", "sim/wall"}},
 	{"views; what was not measured; a simulated server", []string{"predict", "report", "sim/instance"}},
-	{"fitting the simulator", []string{"calibrate"}},
+	{"fitting the simulator; asking it what to run", []string{"calibrate", "plan"}},
 	{"one whole run", []string{"bench"}},
 	{"commands", []string{"cli"}},
 	{"programs and house rules", []string{"cmd/spate", "archtest", "tokenizer/conform", "tokenizer/chat/conformance"}},

@@ -1,0 +1,251 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"spate/internal/config"
+	"spate/internal/flags"
+	"spate/internal/plan"
+	"spate/internal/predict"
+	"spate/internal/profile"
+	"spate/internal/sim/engineconf"
+)
+
+// planRequests is how many requests a simulation of a plan has at most.
+const planRequests = 2000
+
+// planOptions are the flags of plan itself; the rest are those of bench.
+type planOptions struct {
+	slo      string
+	rate     float64
+	profiles []string
+	prices   []string
+	tp       []int
+	seqs     []int
+	tokens   []int
+	requests int
+	json     bool
+	help     bool
+	seed     uint64
+	bench    []string
+}
+
+func (o *planOptions) set() *pflag.FlagSet {
+	f := pflag.NewFlagSet("plan", pflag.ContinueOnError)
+	f.StringVar(&o.slo, "slo", "", "objectives, such as 'p99_ttft<500ms,p99_tpot<50ms'")
+	f.Float64Var(&o.rate, "rate", 0, "requests per second, over all replicas")
+	f.StringSliceVar(&o.profiles, "profiles", nil, "servers to consider: names (see spate predict --list), files, or model@gpu")
+	f.StringSliceVar(&o.prices, "price", nil, "NAME=USD per GPU and hour, NAME a profile or a GPU; then the least cost is sought")
+	f.IntSliceVar(&o.tp, "tensor-parallel-size", nil, "sizes to try (default all that fit a node)")
+	f.IntSliceVar(&o.seqs, "max-num-seqs", nil, "values to try (default a quarter to four times the profile's)")
+	f.IntSliceVar(&o.tokens, "max-num-batched-tokens", nil, "values to try (default a quarter to four times the profile's)")
+	f.IntVar(&o.requests, "num-prompts", planRequests, "requests in one simulation, at most")
+	f.Uint64Var(&o.seed, "sim-seed", 0, "seed of what the simulation draws")
+	f.BoolVar(&o.json, "json", false, "print JSON")
+	f.BoolVarP(&o.help, "help", "h", false, "say what it takes")
+	return f
+}
+
+// newPlan is spate plan: the smallest deployment for a rate. Like predict, it takes bench's flags
+// for what is sent.
+func newPlan(p Process) *cobra.Command {
+	return &cobra.Command{
+		Use:   "plan --slo OBJECTIVES --rate RATE --profiles NAME,... [flags of bench that say what is sent]",
+		Short: "Say which replicas, parallelism and flags keep objectives at a rate with the fewest GPUs",
+		Example: `  spate plan --slo 'p99_ttft<500ms,p99_tpot<50ms' --rate 20 --profiles 003-Qwen3-8B,Qwen3-8B@H100-SXM --isl 1024 --osl 128
+  spate plan --slo 'p99_tpot<60ms' --rate 5 --profiles Qwen3-32B@A100-80GB-SXM,Qwen3-32B@H100-SXM \
+    --price A100-80GB-SXM=1.5,H100-SXM=3 --isl 2000 --osl 300 --json`,
+		DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o := &planOptions{}
+			own := o.set()
+			if err := o.divide(own, args); err != nil {
+				return usage{"spate plan", err}
+			}
+			if o.help {
+				say(p.Stdout, "%s\n\nUsage:\n  spate %s\n\nExamples:\n%s\n\nFlags of its own:\n%s", cmd.Short, cmd.Use, cmd.Example, own.FlagUsages())
+				return nil
+			}
+			return runPlan(p, o)
+		},
+	}
+}
+
+// divide tells plan's own flags from those of bench.
+func (o *planOptions) divide(own *pflag.FlagSet, args []string) error {
+	var mine []string
+	for i := 0; i < len(args); i++ {
+		name, _, joined := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
+		flag := own.Lookup(name)
+		if args[i] == "-h" {
+			flag = own.Lookup("help")
+		}
+		if !strings.HasPrefix(args[i], "-") || flag == nil {
+			o.bench = append(o.bench, args[i])
+			continue
+		}
+		mine = append(mine, args[i])
+		if flag.NoOptDefVal == "" && !joined {
+			if i++; i >= len(args) {
+				return fmt.Errorf("--%s needs a value", name)
+			}
+			mine = append(mine, args[i])
+		}
+	}
+	return own.Parse(mine)
+}
+
+func runPlan(p Process, o *planOptions) error {
+	opts, err := o.options(p)
+	if err != nil {
+		return err
+	}
+	servers, refused, err := o.servers(p)
+	if err != nil {
+		return err
+	}
+	if len(servers) == 0 {
+		var why []string
+		for _, r := range refused {
+			why = append(why, fmt.Sprintf("profile %s cannot be planned with: %s", r.Profile, r.Reason))
+		}
+		return errors.New(strings.Join(why, "\n"))
+	}
+	opts.Servers = servers
+	out, err := plan.Make(*opts)
+	if err != nil {
+		return usage{"spate plan", err}
+	}
+	out.Refused = append(refused, out.Refused...)
+	if o.json {
+		err = writeIndented(p, out)
+	} else {
+		err = out.Write(p.Stdout)
+	}
+	if err == nil && out.Recommended == nil {
+		return exit{ExitUnmet}
+	}
+	return err
+}
+
+// options reads what is asked for and what is sent.
+func (o *planOptions) options(p Process) (*plan.Options, error) {
+	switch {
+	case o.slo == "":
+		return nil, usage{"spate plan", errors.New("no objectives: give --slo, such as --slo 'p99_ttft<500ms,p99_tpot<50ms'")}
+	case !(o.rate > 0) || math.IsInf(o.rate, 1):
+		return nil, usage{"spate plan", errors.New("no rate: give --rate, the requests per second to plan for, such as --rate 20")}
+	case len(o.profiles) == 0:
+		return nil, usage{"spate plan", errors.New("no servers: give --profiles NAME,... (spate predict --list shows them) or model@gpu such as Qwen3-8B@H100-SXM")}
+	}
+	objectives, err := config.ParseObjectives(o.slo)
+	if err != nil {
+		return nil, usage{"spate plan", err}
+	}
+	for _, list := range [][]int{o.tp, o.seqs, o.tokens} {
+		for _, v := range list {
+			if v < 1 {
+				return nil, usage{"spate plan", fmt.Errorf("sizes are 1 or more, not %d", v)}
+			}
+		}
+	}
+	args := append(append([]string{}, o.bench...), "--num-prompts", strconv.Itoa(o.requests))
+	r, err := flags.Parse(args, flags.Options{Env: p.Env, ReadFile: p.ReadFile, IDPrefix: "plan-"})
+	if err != nil {
+		if isUsage(err) {
+			return nil, usage{"spate plan", err}
+		}
+		return nil, err
+	}
+	load := &r.Bench.Load
+	if load.MaxConcurrency != nil || !math.IsInf(float64(load.RequestRate), 1) {
+		return nil, usage{"spate plan", errors.New("plans take --rate instead of --request-rate and --max-concurrency")}
+	}
+	l, err := predict.NewLoad(r.Bench)
+	if err != nil {
+		return nil, usage{"spate plan", err}
+	}
+	return &plan.Options{
+		Objectives: objectives, Rate: o.rate, Load: l, Burstiness: float64(load.Burstiness), TP: o.tp, MaxSeqs: o.seqs, MaxTokens: o.tokens,
+		Seed: uint64(load.Seed),
+	}, nil
+}
+
+// servers finds the profiles, with their prices.
+func (o *planOptions) servers(p Process) ([]*plan.Server, []plan.Refusal, error) {
+	shipped, err := profile.Shipped()
+	if err != nil {
+		return nil, nil, err
+	}
+	var out []*plan.Server
+	var refused []plan.Refusal
+	for _, name := range o.profiles {
+		s, reason, err := o.server(p, shipped, strings.TrimSpace(name))
+		switch {
+		case err != nil:
+			return nil, nil, usage{"spate plan", err}
+		case reason != nil:
+			refused = append(refused, plan.Refusal{Profile: name, Reason: reason.Error()})
+		default:
+			out = append(out, s)
+		}
+	}
+	if err := o.setPrices(out); err != nil {
+		return nil, nil, usage{"spate plan", err}
+	}
+	return out, refused, nil
+}
+
+// server takes a name, a file or model@gpu; reason says why it cannot be planned with.
+func (o *planOptions) server(p Process, shipped []*profile.Profile, name string) (s *plan.Server, reason, err error) {
+	if model, gpu, ok := engineconf.ProfileName(name); ok && !strings.HasSuffix(name, ".json") {
+		s, err = plan.FromPair(model, gpu, o.seed)
+		return s, nil, err
+	}
+	prof, err := findProfile(p, shipped, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, reason = plan.FromProfile(prof, o.seed)
+	return s, reason, nil
+}
+
+// setPrices gives every server its price; with some known and others not, costs cannot be compared.
+func (o *planOptions) setPrices(list []*plan.Server) error {
+	if len(o.prices) == 0 {
+		return nil
+	}
+	var names []string
+	for _, s := range list {
+		names = append(names, s.Name, s.GPU)
+	}
+	for _, text := range o.prices {
+		name, value, ok := strings.Cut(text, "=")
+		usd, err := strconv.ParseFloat(strings.TrimPrefix(value, "$"), 64)
+		if !ok || err != nil || !(usd > 0) || math.IsInf(usd, 1) {
+			return fmt.Errorf("--price %q does not read NAME=USD, such as H100-SXM=2.5", text)
+		}
+		used := false
+		for _, s := range list {
+			if strings.EqualFold(name, s.Name) || strings.EqualFold(name, s.GPU) {
+				s.Price, used = usd, true
+			}
+		}
+		if !used {
+			return fmt.Errorf("--price %q names neither a profile of --profiles nor its GPU%s", text, config.DidYouMean(name, names))
+		}
+	}
+	for _, s := range list {
+		if s.Price == 0 {
+			return fmt.Errorf("no price for %s: add --price %s=USD, or give none at all", s.Name, s.GPU)
+		}
+	}
+	return nil
+}
