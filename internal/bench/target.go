@@ -26,7 +26,6 @@ type target struct {
 	served  string // what requests call it
 	root    string // where its tokenizer may lie
 	info    probe.Server
-	maxLen  int
 }
 
 func newTarget(c *config.Bench, getenv func(string) string) (*target, error) {
@@ -185,11 +184,6 @@ func (t *target) choose() {
 	}
 	if t.served == "" {
 		t.served = t.model
-	}
-	for _, m := range t.info.Models {
-		if m.ID == t.served {
-			t.maxLen = m.MaxLen
-		}
 	}
 	t.client.Body.Model = t.served
 }

@@ -2,7 +2,7 @@
 // a schedule's plan, sends through a Doer (the client) and hands every record to a recorder sink. It
 // owns all goroutines of a run and waits for them, and it counts the fate of every request.
 //
-// Read Run first, then pacer.go.
+// Read Run first, then pacer_linux.go.
 package driver
 
 import (

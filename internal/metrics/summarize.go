@@ -41,7 +41,7 @@ type summarizer struct {
 	misses int            // failed, dropped or cut off: not delivered, and not because the user stopped
 	b      builder
 	wire   []stretch
-	events []uint64 // output tokens of the successes in order of time, packed by packToken
+	events []uint64 // output tokens of the successes in order of time, packed by tokenEvents
 	s      Summary
 }
 

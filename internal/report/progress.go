@@ -25,8 +25,6 @@ type Progress struct {
 	phase   string
 	until   time.Duration
 	began   time.Duration
-	verdict string
-	note    string
 	done    int64
 	ended   int64 // of those counted by Sent
 	failed  int
@@ -69,13 +67,6 @@ func (p *Progress) SetPhase(name string, at, until time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.phase, p.began, p.until = name, at, until
-}
-
-// SetVerdict says what the run is worth so far.
-func (p *Progress) SetVerdict(verdict, note string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.verdict, p.note = verdict, note
 }
 
 // SetWaiting says how many requests are due but without a slot.
@@ -133,7 +124,7 @@ func (p *Progress) Snapshot(now time.Duration) Snapshot {
 		Phase: p.phase, Done: int(p.done), Total: int(p.total.Load()), Elapsed: max(0, now-p.began), Left: call.Unset,
 		InFlight: int(max(0, cur.sent-p.ended)), Waiting: int(p.waiting.Load()),
 		TTFT: quantiles(p.ttft), ITL: quantiles(p.itl),
-		Failed: p.failed, Errors: p.kinds(), Verdict: p.verdict, Note: p.note,
+		Failed: p.failed, Errors: p.kinds(),
 	}
 	if from := p.remember(cur); cur.at > from.at {
 		secs := (cur.at - from.at).Seconds()

@@ -148,11 +148,6 @@ func (f *Folder) environment(run *Run) error {
 	return f.writeJSON(EnvironmentFile, run.Environment)
 }
 
-// Update rewrites run.json with what became known after Create, such as the model.
-func (f *Folder) Update(run *Run) error {
-	return f.writeJSON(RunFile, run)
-}
-
 // Finish closes the log and writes the result. What the log could not keep is told by run.Records
 // and by a note, not by an error: the result is complete without it.
 func (f *Folder) Finish(run *Run) error {
