@@ -78,6 +78,9 @@ func FromProfile(p *profile.Profile, seed uint64) (*Server, error) {
 		v := &Variant{Calibrated: q.Calibrated, model: model, context: q.Sim.MaxModelLen, sched: q.Sim}
 		v.Configs = append(v.Configs, q.Cluster(&q.Cost, seed))
 		for i := range q.Set {
+			if !q.Calibrated {
+				break // its spread is of what was measured, not of what was computed from it
+			}
 			v.Configs = append(v.Configs, q.Cluster(&q.Set[i], seed))
 		}
 		v.Shape = Shape{TP: sh.TP, MaxSeqs: q.Sim.MaxSeqs, MaxTokens: q.Sim.MaxTokens}
