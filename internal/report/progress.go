@@ -21,18 +21,18 @@ type Progress struct {
 	waiting atomic.Int64
 	sent    atomic.Int64
 
-	mu      sync.Mutex
-	phase   string
-	until   time.Duration
-	began   time.Duration
-	done    int64
-	ended   int64 // of those counted by Sent
-	failed  int
-	tokens  int64
-	errors  map[call.Fault]int
-	ttft    *hdrhistogram.Histogram // microseconds
-	itl     *hdrhistogram.Histogram
-	marks   []mark // the last few seconds, oldest first
+	mu     sync.Mutex
+	phase  string
+	until  time.Duration
+	began  time.Duration
+	done   int64
+	ended  int64 // of those counted by Sent
+	failed int
+	tokens int64
+	errors map[call.Fault]int
+	ttft   *hdrhistogram.Histogram // microseconds
+	itl    *hdrhistogram.Histogram
+	marks  []mark // the last few seconds, oldest first
 }
 
 // mark is where the counters stood at one time.
