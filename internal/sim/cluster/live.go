@@ -17,6 +17,17 @@ type Live struct {
 	// Batch gets every batch that computes when it starts, and its end; nil: nobody does. False stops the
 	// engine from going on, for a driver that drops the cluster then. Items are valid during the call only.
 	Batch func(engine int, b *sim.Batch, end time.Duration) bool
+
+	batch sim.Batch // what Batch is shown: a copy, so that batches of other runs can stay on the stack
+}
+
+// told shows a batch to the driver and reports whether the engine goes on.
+func (l *Live) told(engine int, b *sim.Batch, end time.Duration) bool {
+	if l.Batch == nil {
+		return true
+	}
+	l.batch = *b
+	return l.Batch(engine, &l.batch, end)
 }
 
 // Caller follows one call of a live run. Its methods are called at the cluster's Now.

@@ -131,7 +131,7 @@ func (c *Cluster) launch(n *node, b *sim.Batch, d time.Duration) bool {
 		c.sampled = true
 		c.at((c.now/c.cfg.Log+1)*c.cfg.Log, samples, 0)
 	}
-	return c.drive == nil || c.drive.Batch == nil || c.drive.Batch(n.index, b, end)
+	return c.drive == nil || c.drive.told(n.index, b, end)
 }
 
 // stretch is how often a batch may be repeated, and the time from which it may not.
