@@ -65,7 +65,7 @@ func server(t *testing.T, p *profile.Profile) *Server {
 func regular(t *testing.T, slo string, rate float64, profiles ...*profile.Profile) Options {
 	t.Helper()
 	o := Options{
-		Objectives: objectives(t, slo), Rate: rate, Load: load(600, 100, 10), Burstiness: math.Inf(1), TP: []int{1}, MaxSeqs: []int{1}, MaxTokens: []int{2048},
+		Objectives: objectives(t, slo), Rate: rate, Load: load(300, 100, 10), Burstiness: math.Inf(1), TP: []int{1}, MaxSeqs: []int{1}, MaxTokens: []int{2048},
 	}
 	for _, p := range profiles {
 		o.Servers = append(o.Servers, server(t, p))
@@ -129,7 +129,7 @@ func TestMoreRateNeverNeedsFewerGPUs(t *testing.T) {
 	prof.Sim.MaxSeqs = 8
 	prof.Cost.Step.PrefillNS = 50e3
 	before := 0
-	for _, rate := range []float64{0.3, 1, 2, 4, 7, 12, 20, 33, 50, 90, 200} {
+	for _, rate := range []float64{0.3, 4, 12, 20, 33, 90, 200} {
 		o := regular(t, "p99_ttft<200ms,p99_tpot<30ms", rate, prof)
 		o.Burstiness, o.MaxSeqs, o.MaxTokens = 1, []int{8, 16}, []int{512, 2048}
 		c := mustMake(t, o).Recommended

@@ -46,11 +46,14 @@ func (p *Plan) table(out *strings.Builder) {
 	for _, o := range p.Objectives {
 		head = append(head, o, "margin")
 	}
-	fmt.Fprintln(t, strings.Join(append(head, "verdict", "breaks first", ""), "\t"))
+	rows := [][]string{append(head, "verdict", "breaks first", "")}
 	for i := range p.Candidates {
-		fmt.Fprintln(t, strings.Join(p.Candidates[i].cells(p.Objectives, priced), "\t"))
+		rows = append(rows, p.Candidates[i].cells(p.Objectives, priced))
 	}
-	_ = t.Flush() // to a builder, which takes everything
+	for _, r := range rows {
+		_, _ = io.WriteString(t, strings.Join(r, "\t")+"\n") // into a builder, which takes everything
+	}
+	_ = t.Flush()
 	out.WriteString("\n")
 }
 
