@@ -81,7 +81,7 @@ func (s *session) vllm(recs []call.Record) *interop.VLLM {
 	c, r := s.Config, s.run
 	v := &interop.VLLM{
 		Date: s.clock.Start().Local(), Backend: s.target.backend, Label: c.Output.Label,
-		ModelID: s.target.model, TokenizerID: s.tokens.id, NumPrompts: c.Load.NumPrompts,
+		ModelID: s.target.model, TokenizerID: s.tokens.id, NumPrompts: numPrompts(c.Load.NumPrompts, r.Tally.Due),
 		RequestRate: float64(c.Load.RequestRate), Burstiness: float64(c.Load.Burstiness),
 		MaxConcurrency: c.Load.MaxConcurrency, Spec: r.Spec,
 	}
@@ -98,6 +98,15 @@ func (s *session) vllm(recs []call.Record) *interop.VLLM {
 		v.Detail = &d
 	}
 	return v
+}
+
+// numPrompts is what vLLM would have been told: the number asked for, or, where the run was bounded
+// by time or by its file, as many as were sent.
+func numPrompts(asked, sent int) int {
+	if asked > 0 {
+		return asked
+	}
+	return sent
 }
 
 // rateChanges are the times at which a ramp-up reached each whole rate: when the request was let go.

@@ -152,8 +152,22 @@ func (c *Client) newTarget(base string) (*target, error) {
 		}
 	}
 	t.pool = newPool(d, !c.cfg.InBand, c.cfg.MaxConns)
-	t.head = requestHead(u, c.cfg.Header)
+	t.head = requestHead(u, withUser(u, c.cfg.Header))
 	return t, nil
+}
+
+// withUser adds the user and password of a URL, as net/http does, unless a header says otherwise.
+func withUser(u *url.URL, h http.Header) http.Header {
+	if u.User == nil || h.Get("Authorization") != "" {
+		return h
+	}
+	password, _ := u.User.Password()
+	r := http.Request{Header: h.Clone()}
+	if r.Header == nil {
+		r.Header = http.Header{}
+	}
+	r.SetBasicAuth(u.User.Username(), password)
+	return r.Header
 }
 
 // requestHead is the request line and the headers that every request of a target shares; the user's

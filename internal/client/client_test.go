@@ -502,16 +502,16 @@ func TestTimeoutAndCancel(t *testing.T) {
 	t.Cleanup(func() { close(hang) })
 	for _, std := range []bool{false, true} {
 		base := []string{"http://" + l.Addr().String()}
-		c := newClient(t, Config{BaseURLs: base, Std: std, Timeout: 60 * time.Millisecond})
+		c := newClient(t, Config{BaseURLs: base, Std: std, Timeout: 250 * time.Millisecond})
 		begun := c.cfg.Clock.Now() // the timeout covers the attempt, dialing included
 		rec := c.Do(t.Context(), &call.Request{Prompt: call.Prompt{Text: "x"}})
-		if rec.Fault != call.FaultTimeout || rec.Outcome != call.Failed || len(rec.Chunks) != 1 || rec.End-begun < 60*time.Millisecond {
+		if rec.Fault != call.FaultTimeout || rec.Outcome != call.Failed || len(rec.Chunks) != 1 || rec.End-begun < 250*time.Millisecond {
 			t.Errorf("std=%v timeout: %s/%s after %v with %d chunks: %s", std, rec.Outcome, rec.Fault, rec.End-begun, len(rec.Chunks), rec.Err)
 		}
 		c = newClient(t, Config{BaseURLs: base, Std: std})
 		for cause, want := range map[error]call.Fault{call.ErrCutoff: call.FaultCutoff, call.ErrInterrupted: call.FaultStopped} {
 			ctx, cancel := context.WithCancelCause(t.Context())
-			time.AfterFunc(30*time.Millisecond, func() { cancel(cause) })
+			time.AfterFunc(250*time.Millisecond, func() { cancel(cause) })
 			rec := c.Do(ctx, &call.Request{Prompt: call.Prompt{Text: "x"}})
 			if rec.Fault != want || rec.Outcome != call.Canceled || len(rec.Chunks) != 1 {
 				t.Errorf("std=%v %v: %s/%s %d chunks", std, cause, rec.Outcome, rec.Fault, len(rec.Chunks))
@@ -683,5 +683,28 @@ func TestControl(t *testing.T) {
 	var se *StatusError
 	if !errors.As(err, &se) || se.Status != 403 || strings.Contains(err.Error(), "secret-key") {
 		t.Errorf("status error: %v", err)
+	}
+}
+
+func TestUserInTheURL(t *testing.T) {
+	var mu sync.Mutex
+	var got []string
+	l := scripted(t, tcp(t), func(_ int, req *http.Request, _ []byte, w io.Writer) bool {
+		mu.Lock()
+		got = append(got, req.Header.Get("Authorization"))
+		mu.Unlock()
+		_, _ = io.WriteString(w, okHead+piece(textEvent("a", "stop")+doneEvent)+endBody)
+		return true
+	})
+	for _, std := range []bool{false, true} {
+		c := newClient(t, Config{BaseURLs: []string{"http://ann:secret@" + l.Addr().String()}, Std: std})
+		if rec := c.Do(t.Context(), &call.Request{Prompt: call.Prompt{Text: "x"}}); rec.Outcome != call.OK {
+			t.Fatal(rec.Err)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(got) != 2 || got[0] != "Basic YW5uOnNlY3JldA==" || got[1] != got[0] {
+		t.Errorf("Authorization %q, want the same basic one from both clients", got)
 	}
 }

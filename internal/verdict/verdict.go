@@ -60,10 +60,10 @@ type Earlier struct {
 
 // Settings are the choices that decide which checks apply.
 type Settings struct {
-	OpenLoop     bool      // requests were due at set times
-	IgnoreEOS    bool      // the server was asked to write to the full length
-	SharedPrefix bool      // the workload repeats prompts on purpose
-	Percentiles  []float64 // those the user named; nil when only the default was used
+	OpenLoop     bool      `json:"open_loop"`             // requests were due at set times
+	IgnoreEOS    bool      `json:"ignore_eos"`            // the server was asked to write to the full length
+	SharedPrefix bool      `json:"shared_prefix"`         // the workload repeats prompts on purpose
+	Percentiles  []float64 `json:"percentiles,omitempty"` // those the user named; nil when only the default was used
 }
 
 // Input is everything a verdict rests on. Nil parts were not measured, and their checks say so.
