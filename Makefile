@@ -16,7 +16,7 @@ RACE     := $(if $(CC_FOUND),-race,)
 PLATFORMS := linux/arm64 darwin/arm64 windows/amd64
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test check format vet lint vulns tidy arch cross bench fuzz clean
+.PHONY: help demo build test check format vet lint vulns tidy arch cross bench fidelity fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,11 @@ cross:
 bench: ## the tables of docs/performance.md (about five minutes), then every benchmark
 	$(GO) run ./cmd/spate calibrate-client --full
 	$(GO) test -run '^$$' -bench . -benchmem $$(grep -rls '^func Benchmark' --include='*_test.go' internal | xargs -n1 dirname | sort -u | sed 's|^|./|')
+
+fidelity: ## fit the simulator to ROWS (a rows file) and write docs/fidelity.md; minutes
+	@test -n "$(ROWS)" || { echo 'make fidelity ROWS=rows.json: name the file of measured rows'; exit 2; }
+	$(GO) run ./cmd/spate calibrate $(ROWS) -o internal/profile/data --report docs/fidelity.md
+	$(GO) run ./cmd/spate predict --validate $(ROWS)
 
 fuzz: ## each fuzz target for FUZZTIME (20s)
 	@for d in $$(grep -rls '^func Fuzz' --include='*_test.go' cmd internal | xargs -n1 dirname | sort -u); do \
