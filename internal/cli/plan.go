@@ -45,7 +45,7 @@ func (o *planOptions) set() *pflag.FlagSet {
 	f.StringSliceVar(&o.prices, "price", nil, "NAME=USD per GPU and hour, NAME a profile or a GPU; then the least cost is sought")
 	f.IntSliceVar(&o.tp, "tensor-parallel-size", nil, "sizes to try (default all that fit a node)")
 	f.IntSliceVar(&o.seqs, "max-num-seqs", nil, "values to try (default a quarter to four times the profile's)")
-	f.IntSliceVar(&o.tokens, "max-num-batched-tokens", nil, "values to try (default a quarter to four times the profile's)")
+	f.IntSliceVar(&o.tokens, "max-num-batched-tokens", nil, "values to try (default a sixteenth to four times the profile's)")
 	f.IntVar(&o.requests, "num-prompts", planRequests, "requests in one simulation, at most")
 	f.Uint64Var(&o.seed, "sim-seed", 0, "seed of what the simulation draws")
 	f.BoolVar(&o.json, "json", false, "print JSON")

@@ -24,6 +24,10 @@ const (
 	tokens    = 500000 // ... have no more tokens than this together
 )
 
+// gapRequests is the number of requests, evenly spread, whose inter-token latencies are looked at:
+// each has hundreds, and those of one step are alike.
+const gapRequests = 150
+
 // keepUp is the share of arrivals that have to be answered while they come in. A queue that grows
 // shows in latencies only after a while, in this at once.
 const keepUp = 0.9
@@ -205,7 +209,7 @@ func (w *workload) read(res *cluster.Result, from, to int) *measurement {
 		if r.Got > 1 {
 			by["tpot"] = append(by["tpot"], ms(r.Last-r.First)/float64(r.Got-1))
 		}
-		if w.gaps {
+		if w.gaps && (r.Index-from)%max(1, (to-from)/gapRequests) == 0 {
 			times = r.Times(times[:0])
 			for k := 1; k < len(times); k++ {
 				by["itl"] = append(by["itl"], ms(times[k]-times[k-1]))

@@ -120,12 +120,16 @@ func (o *Options) tune(w *workload, s *Server, tp int) (best *runner, reason, er
 	if err != nil || best.limit < 0 {
 		return best, nil, err
 	}
-	for _, tokens := range around(o.MaxTokens, v.MaxTokens) {
-		if best, err = best.orBetter(s, Shape{TP: tp, MaxSeqs: best.variant.MaxSeqs, MaxTokens: tokens}); err != nil {
+	for _, tokens := range around(o.MaxTokens, v.MaxTokens, 16, 4, 2) {
+		seqs := best.variant.MaxSeqs
+		if len(o.MaxSeqs) == 0 {
+			seqs = min(seqs, tokens) // engines refuse more
+		}
+		if best, err = best.orBetter(s, Shape{TP: tp, MaxSeqs: seqs, MaxTokens: tokens}); err != nil {
 			return nil, nil, err
 		}
 	}
-	for _, seqs := range around(o.MaxSeqs, v.MaxSeqs) {
+	for _, seqs := range around(o.MaxSeqs, v.MaxSeqs, 4, 2) {
 		if m := best.seen[best.limit+1]; m != nil && min(seqs, best.variant.MaxSeqs) > m.peak {
 			continue // neither is ever reached
 		}
@@ -136,12 +140,16 @@ func (o *Options) tune(w *workload, s *Server, tp int) (best *runner, reason, er
 	return best, nil, nil
 }
 
-// around are the values of a flag to try: those asked for, or a range.
-func around(asked []int, own int) []int {
+// around are the values of a flag to try: those asked for, or some parts and multiples of its own.
+func around(asked []int, own int, parts ...int) []int {
 	if len(asked) > 0 {
 		return asked
 	}
-	return []int{own / 4, own / 2, own * 2, own * 4}
+	var out []int
+	for _, p := range parts {
+		out = append(out, own/p)
+	}
+	return append(out, own*2, own*4)
 }
 
 // orBetter is the runner of another shape if that takes a higher rate than this one.
