@@ -156,7 +156,8 @@ func (o *simOptions) serve(ctx context.Context, p Process, in *instance.Instance
 		return fmt.Errorf("stop the server: %w", err)
 	}
 	st := srv.Stats()
-	say(p.Stderr, "%+v\n", st)
+	say(p.Stderr, "answered %d requests with %d tokens; events written late by %v at p50, %v at p99\n",
+		st.Requests, st.Tokens, st.Lateness.P50.Round(time.Microsecond), st.Lateness.P99.Round(time.Microsecond))
 	if st.Lag.Lagging && in != nil {
 		say(p.Stderr, "the simulator was late: p99 %v behind its own deadlines; what was measured is partly this machine\n", st.Lag.P99)
 	}
