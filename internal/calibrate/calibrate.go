@@ -151,20 +151,21 @@ type Fit struct {
 const (
 	fitRounds    = 12
 	wanderRounds = 80
+	crossWander  = 20 // for a fit without one row
 )
 
 // fit finds the parameters of a family from the rows in use.
-func (j *job) fit(starts [][]float64, rounds int) (*Fit, error) {
+func (j *job) fit(starts [][]float64, wander int) (*Fit, error) {
 	var at point
 	var p *problem
 	for i, start := range starts {
 		q := j.problem()
-		if c := q.descend(start, rounds); i == 0 || c.loss < at.loss {
+		if c := q.descend(start, fitRounds); i == 0 || c.loss < at.loss {
 			at, p = c, q
 		}
 	}
 	if j.open() {
-		at = p.wander(at, wanderRounds, rng.New(j.seed, "calibrate.wander"))
+		at = p.wander(at, wander, rng.New(j.seed, "calibrate.wander"))
 		at = p.descend(at.x, fitRounds)
 	}
 	if _, err := j.fam.predict(j.fam.values(at.x), j.use, j.seed); err != nil {

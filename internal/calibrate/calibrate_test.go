@@ -173,40 +173,6 @@ func TestRowsWithoutFiguresGetNoProfile(t *testing.T) {
 	}
 }
 
-func TestKinTeach(t *testing.T) {
-	f := rowsOf(t, knownEngine, spanning[0])
-	fams, err := families(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	me := fams[0]
-	var others []*Family
-	fits := map[*Family]*Fit{}
-	for i, by := range []float64{2, 2.2} {
-		o := *me
-		o.Name = fmt.Sprint("other ", i)
-		fit := &Fit{Values: o.values(make([]float64, len(o.params))), Held: make([]bool, len(o.params))}
-		for k := range o.params {
-			if o.params[k].Name == "prefill" {
-				fit.Values[k] *= by
-			}
-		}
-		others = append(others, &o)
-		fits[&o] = fit
-	}
-	learned := *me
-	learned.params = append([]Param(nil), me.params...)
-	if names := learned.learn(append(others, me), fits); len(names) != 2 {
-		t.Fatalf("learned from %v, want two others", names)
-	}
-	for i := range learned.params {
-		q, old := &learned.params[i], &me.params[i]
-		if q.Name == "prefill" && (math.Abs(q.Prior/old.Prior-math.Sqrt(4.4)) > 1e-6 || q.SD >= old.SD) {
-			t.Errorf("prefill is expected at %v times physics with spread %v, want %v and less than %v", q.Prior/old.Prior, q.SD, math.Sqrt(4.4), old.SD)
-		}
-	}
-}
-
 func TestReportHasEveryRowAndPicture(t *testing.T) {
 	f := rowsOf(t, blackBox, [3]int{1, 80, 40}, [3]int{16, 80, 40}, [3]int{64, 80, 40})
 	measured(t, f, map[string]float64{"step": 20})

@@ -22,9 +22,8 @@ type Param struct {
 	Prior, SD  float64 // expectation in Unit, and its spread: in Unit, or in the logarithm
 	Low, High  float64
 	Linear     bool
-	Why        string  // which run would determine it
-	physics    float64 // Prior before kin were looked at
-	core       bool    // without it nothing can be said when physics is silent
+	Why        string // which run would determine it
+	core       bool   // without it nothing can be said when physics is silent
 	applies    func(f *profile.Facts) bool
 	set        func(g *group, c *profile.Cost, v float64)
 }
@@ -87,9 +86,6 @@ func families(f *predict.File) ([]*Family, error) {
 	}
 	for _, fam := range out {
 		fam.params = fam.parameters()
-		for i := range fam.params {
-			fam.params[i].physics = fam.params[i].Prior
-		}
 	}
 	return out, nil
 }
@@ -129,14 +125,26 @@ func (g *group) known() error {
 	return nil
 }
 
-// Shares of the datasheet that serving engines usually reach.
+// What serving engines usually make of a datasheet.
 const (
 	memoryShare  = 0.8
 	computeShare = 0.5
-	kvShare      = 0.7
-	stepBase     = 5.0 // ms, a step's work outside the GPU
-	hostUS       = 50  // us, host work per sequence and step
+	expertShare  = 0.2 // of the peak rate, in products grouped by expert
+	kvShare      = 0.75
+	stepBase     = 1.5   // ms, a step's work outside the layers ...
+	layerMS      = 0.060 // ... launching a layer ...
+	reduceMS     = 0.050 // ... and its two all-reduces, small ones
+	hostUS       = 50    // us, host work per sequence and step
 )
+
+// stepMS is the time of a step that has hardly anything to compute.
+func (s *shape) stepMS() float64 {
+	t := s.weightsMS() + stepBase + layerMS*float64(s.conf.Model.Layers)
+	if s.conf.TP > 1 {
+		t += reduceMS * float64(s.conf.Model.Layers)
+	}
+	return t
+}
 
 // weightsMS is the time to read the weights that every step needs.
 func (s *shape) weightsMS() float64 {
@@ -154,6 +162,15 @@ func (s *shape) expertsMS() float64 {
 
 // prefillUS is the time to compute one prompt token.
 func (s *shape) prefillUS() float64 {
+	share := computeShare
+	if s.conf.Model.MoE() {
+		share = expertShare
+	}
+	return 1e6 * 2 * float64(s.conf.Model.Linear()) / float64(s.conf.TP) / (s.flops * share)
+}
+
+// denseUS is the time to multiply one more row in a batch of decoding sequences.
+func (s *shape) denseUS() float64 {
 	return 1e6 * 2 * float64(s.conf.Model.Linear()) / float64(s.conf.TP) / (s.flops * computeShare)
 }
 
@@ -164,10 +181,11 @@ func (s *shape) pairRatio() float64 {
 	return 4 * full * float64(m.Heads*m.HeadDim) / (2 * float64(m.Linear()))
 }
 
-// kvNS is the time to read one token's KV in the layers that see everything.
+// kvNS is the time to read one token's KV. Layers with a sliding window count in full: attention
+// kernels of older engines walk over the whole context and mask it.
 func (s *shape) kvNS() float64 {
 	m := s.conf.Model
-	bytes := float64(m.KVBytesPerGPU(2, s.conf.TP) * (m.Layers - m.WindowLayers))
+	bytes := float64(m.KVBytesPerGPU(2, s.conf.TP) * m.Layers)
 	return 1e9 * bytes / (s.bandwidth * kvShare)
 }
 
@@ -188,23 +206,23 @@ func (fam *Family) parameters() []Param {
 	s := g.shape
 	list := []Param{
 		{
-			Name: "step", Unit: "ms", Scale: 1e6, Prior: s.weightsMS() + stepBase, SD: 0.35, Low: 0.2, High: 200, Why: "a run at concurrency 1",
+			Name: "step", Unit: "ms", Scale: 1e6, Prior: s.stepMS(), SD: 0.3, Low: 0.2, High: 200, Why: "a run at concurrency 1",
 			set: func(_ *group, c *profile.Cost, v float64) { stepOf(c).StepNS = v },
 		},
 		{
-			Name: "prefill", Unit: "us/token", Scale: 1e3, Prior: s.prefillUS(), SD: 0.5, Low: 0.5, High: 5e3, Why: "a run with long prompts that are not cached",
+			Name: "prefill", Unit: "us/token", Scale: 1e3, Prior: s.prefillUS(), SD: 0.4, Low: 0.5, High: 5e3, Why: "a run with long prompts that are not cached",
 			set: func(g *group, c *profile.Cost, v float64) {
 				stepOf(c).PrefillNS = v
-				stepOf(c).AttentionNS = v * g.shape.pairRatio()
+				stepOf(c).AttentionNS = v / g.shape.prefillUS() * g.shape.denseUS() * g.shape.pairRatio()
 			},
 		},
 		{
-			Name: "decode", Unit: "us/sequence", Scale: 1e3, Prior: hostUS + 0.8*s.prefillUS(), SD: 0.6, Low: 1, High: 5e3,
+			Name: "decode", Unit: "us/sequence", Scale: 1e3, Prior: hostUS + 0.8*s.denseUS(), SD: 0.7, Low: 1, High: 5e3,
 			Why: "runs at two concurrencies, one above 100",
 			set: func(_ *group, c *profile.Cost, v float64) { stepOf(c).DecodeNS = v },
 		},
 		{
-			Name: "kv", Unit: "ns/token", Scale: 1, Prior: s.kvNS(), SD: 0.35, Low: 0.1, High: 5e3, Why: "a run at high concurrency with contexts of 4k tokens or more",
+			Name: "kv", Unit: "ns/token", Scale: 1, Prior: s.kvNS(), SD: 0.3, Low: 0.1, High: 5e3, Why: "a run at high concurrency with contexts of 4k tokens or more",
 			set: func(g *group, c *profile.Cost, v float64) { stepOf(c).KVNS = v * s.bandwidth / g.shape.bandwidth },
 		},
 		{

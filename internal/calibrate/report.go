@@ -80,6 +80,7 @@ func Report(f *predict.File, done *Outcome) []Document {
 	for _, h := range headline[:6] {
 		fmt.Fprintf(&b, "![%s, predicted against measured](fidelity/%s.svg)\n", h.head, h.name)
 	}
+	reportTransfer(&b, f, done)
 	reportRows(&b, f, done)
 	reportParams(&b, done)
 	docs := []Document{{Data: []byte(b.String())}}
@@ -123,6 +124,36 @@ func reportGoals(b *strings.Builder, f *predict.File, done *Outcome) {
 	rows := f.Shown()
 	line("all", len(rows), "", predict.MeanErrors(rows, done.Fitted), predict.MeanErrors(rows, done.Cross))
 	b.WriteString("\nEach cell is fitted / left out.\n\n")
+}
+
+// reportTransfer tells how servers are predicted that were not fitted at all.
+func reportTransfer(b *strings.Builder, f *predict.File, done *Outcome) {
+	if len(done.Transfer) == 0 {
+		return
+	}
+	b.WriteString("\n## Without any fit\n\nMean absolute error, percent, of servers predicted from datasheet, model and usual efficiencies, with\n" +
+		"none of their rows fitted.\n\n| group |")
+	for _, h := range headline {
+		fmt.Fprintf(b, " %s |", h.head)
+	}
+	b.WriteString("\n| --- |" + strings.Repeat(" --- |", len(headline)) + "\n")
+	for _, p := range done.Profiles {
+		var rows []*predict.Row
+		for _, r := range f.Shown() {
+			if _, ok := done.Transfer[r.ID]; ok && r.Group == p.Name {
+				rows = append(rows, r)
+			}
+		}
+		if len(rows) == 0 {
+			continue
+		}
+		e := predict.MeanErrors(rows, done.Transfer)
+		fmt.Fprintf(b, "| %s |", p.Name)
+		for _, h := range headline {
+			fmt.Fprintf(b, " %s |", number(e, h.name))
+		}
+		b.WriteString("\n")
+	}
 }
 
 func reportRows(b *strings.Builder, f *predict.File, done *Outcome) {

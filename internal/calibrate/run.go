@@ -28,6 +28,7 @@ type Outcome struct {
 	Profiles []*profile.Profile
 	Fitted   map[string]predict.Metrics // predictions of all rows by the profiles
 	Cross    map[string]predict.Metrics // predictions of shown rows by fits that did not see them
+	Transfer map[string]predict.Metrics // predictions of shown rows from physics alone
 	Notes    []string
 }
 
@@ -43,16 +44,16 @@ func Run(f *predict.File, opt Options) (*Outcome, error) {
 	if opt.Progress == nil {
 		opt.Progress = func(string, ...any) {}
 	}
-	out := &Outcome{Fitted: map[string]predict.Metrics{}, Cross: map[string]predict.Metrics{}}
-	fits, err := firstFits(fams, out, opt)
-	if err != nil {
-		return nil, err
-	}
+	out := &Outcome{Fitted: map[string]predict.Metrics{}, Cross: map[string]predict.Metrics{}, Transfer: map[string]predict.Metrics{}}
 	for _, fam := range fams {
-		if fits[fam] == nil || opt.Only != "" && fam.group(opt.Only) == nil {
+		if opt.Only != "" && fam.group(opt.Only) == nil {
 			continue
 		}
-		if err := fam.calibrate(out, fits, fams, opt); err != nil {
+		if !slices.ContainsFunc(fam.rows(), shown) {
+			out.Notes = append(out.Notes, fmt.Sprintf("%s: no row has figures, so no profile was made", fam.names()))
+			continue
+		}
+		if err := fam.calibrate(out, opt); err != nil {
 			return nil, err
 		}
 	}
@@ -71,56 +72,27 @@ func (fam *Family) names() string {
 	return strings.Join(list, ", ")
 }
 
-// firstFits fits every family by itself.
-func firstFits(fams []*Family, out *Outcome, opt Options) (map[*Family]*Fit, error) {
-	fits := map[*Family]*Fit{}
-	for _, fam := range fams {
-		if opt.Only != "" && fam.group(opt.Only) == nil {
-			continue
-		}
-		if !slices.ContainsFunc(fam.rows(), shown) {
-			out.Notes = append(out.Notes, fmt.Sprintf("%s: no row has figures, so no profile was made", fam.names()))
-			continue
-		}
-		opt.Progress("fitting %s", fam.names())
-		j := &job{fam: fam, use: shown, seed: opt.Seed}
-		fit, err := j.fit(j.starts(openStarts), fitRounds)
-		if err != nil {
-			return nil, err
-		}
-		if err := j.determined(fit); err != nil {
-			return nil, err
-		}
-		fits[fam] = fit
-	}
-	return fits, nil
-}
-
-// calibrate fits one family with what its kin taught and adds its profiles to the outcome.
-func (fam *Family) calibrate(out *Outcome, fits map[*Family]*Fit, fams []*Family, opt Options) error {
+// calibrate fits one family and adds its profiles to the outcome.
+func (fam *Family) calibrate(out *Outcome, opt Options) error {
+	opt.Progress("fitting %s", fam.names())
 	j := &job{fam: fam, use: shown, seed: opt.Seed}
-	fit := fits[fam]
-	changed := *fam
-	changed.params = slices.Clone(fam.params)
-	j.fam = &changed
-	if kin := changed.learn(fams, fits); len(kin) > 0 {
-		opt.Progress("fitting %s with what %s taught", fam.names(), strings.Join(kin, ", "))
-		start := make([]float64, len(changed.params))
-		for i := range start {
-			start[i] = changed.params[i].toX(fit.Values[i])
-		}
-		var err error
-		if fit, err = j.fit([][]float64{start}, fitRounds); err != nil {
-			return err
-		}
+	fit, err := j.fit(j.starts(openStarts), wanderRounds)
+	if err != nil {
+		return err
+	}
+	if err := j.determined(fit); err != nil {
+		return err
 	}
 	j.spread(fit)
-	all, err := changed.predict(fit.Values, func(*predict.Row) bool { return true }, opt.Seed)
+	all, err := fam.predict(fit.Values, func(*predict.Row) bool { return true }, opt.Seed)
 	if err != nil {
 		return fmt.Errorf("predicting %s: %w", fam.names(), err)
 	}
 	for id, m := range all {
 		out.Fitted[id] = m
+	}
+	if err := j.transfer(out.Transfer); err != nil {
+		return err
 	}
 	if opt.Cross {
 		opt.Progress("leaving out one row of %s at a time", fam.names())
@@ -129,7 +101,7 @@ func (fam *Family) calibrate(out *Outcome, fits map[*Family]*Fit, fams []*Family
 		}
 	}
 	for _, g := range fam.groups {
-		out.Profiles = append(out.Profiles, changed.profile(g, fit, out, opt))
+		out.Profiles = append(out.Profiles, fam.profile(g, fit, out, opt))
 	}
 	return nil
 }
@@ -166,7 +138,7 @@ func (j *job) cross(into map[string]predict.Metrics) error {
 		k := &job{fam: j.fam, seed: j.seed, use: func(q *predict.Row) bool { return shown(q) && q.ID != r.ID }}
 		values := k.fam.values(make([]float64, len(k.fam.params)))
 		if slices.ContainsFunc(k.fam.rows(), k.use) {
-			fit, err := k.fit(k.starts(crossStarts), fitRounds)
+			fit, err := k.fit(k.starts(crossStarts), crossWander)
 			if err != nil {
 				return err
 			}
@@ -177,6 +149,21 @@ func (j *job) cross(into map[string]predict.Metrics) error {
 			return fmt.Errorf("predicting row %s from the others: %w", r.ID, err)
 		}
 		into[r.ID] = got[r.ID]
+	}
+	return nil
+}
+
+// transfer predicts the rows of a known model from physics alone, without any fit.
+func (j *job) transfer(into map[string]predict.Metrics) error {
+	if j.fam.groups[0].shape == nil {
+		return nil
+	}
+	got, err := j.fam.predict(j.fam.values(make([]float64, len(j.fam.params))), shown, j.seed)
+	if err != nil {
+		return fmt.Errorf("predicting %s from physics: %w", j.fam.names(), err)
+	}
+	for id, m := range got {
+		into[id] = m
 	}
 	return nil
 }
@@ -197,26 +184,44 @@ func (j *job) spread(fit *Fit) {
 	mat, _ := normal(slope, fit.at)
 	root := cholesky(invert(mat))
 	draw := rng.New(j.seed, "calibrate.spread")
-	var xs [][]float64
-	for range draws {
+	steps := make([][]float64, draws)
+	for k := range steps {
 		z := make([]float64, p.dims)
 		for i := range z {
 			z[i] = draw.NormFloat64()
 		}
+		steps[k] = make([]float64, p.dims)
+		for i := range z {
+			for m := 0; m <= i && !p.held[i]; m++ {
+				steps[k][i] += root[i][m] * z[m]
+			}
+		}
+	}
+	// Figures off by more than noise all over mean that noise, or the model, is worse than thought.
+	worse := max(1, fit.Loss/float64(max(1, len(fit.at.r)-p.dims)))
+	for _, share := range []float64{1, 0.5, 0.25} { // where the ground is rough, nearer to the best
+		steps = j.keep(p, fit, steps, share, fit.Loss+tolerant*worse*float64(p.dims))
+	}
+}
+
+// keep adds the places that are good enough to a fit's set, and gives back the steps to the others.
+func (j *job) keep(p *problem, fit *Fit, steps [][]float64, share, bound float64) (rest [][]float64) {
+	var xs [][]float64
+	for _, step := range steps {
 		x := slices.Clone(fit.at.x)
 		for i := range x {
-			for k := 0; k <= i && !p.held[i]; k++ {
-				x[i] += root[i][k] * z[k]
-			}
-			x[i] = min(max(x[i], p.lo[i]), p.hi[i])
+			x[i] = min(max(x[i]+share*step[i], p.lo[i]), p.hi[i])
 		}
 		xs = append(xs, x)
 	}
-	for _, c := range p.several(xs) {
-		if c.loss <= fit.Loss+tolerant*float64(p.dims) {
+	for k, c := range p.several(xs) {
+		if c.loss <= bound {
 			fit.Set = append(fit.Set, j.fam.values(c.x))
+		} else {
+			rest = append(rest, steps[k])
 		}
 	}
+	return rest
 }
 
 // cholesky is the lower triangular root of a positive definite matrix.

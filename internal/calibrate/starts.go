@@ -11,7 +11,7 @@ import (
 // Random places to begin an open load's search at: for the fit, and for each fit without a row.
 const (
 	openStarts  = 10
-	crossStarts = 4
+	crossStarts = 2
 )
 
 // starts are the places a search begins at. What is expected is one. Figures of open loads depend on

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -39,6 +40,7 @@ func newCalibrateEngine(p Process) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
+			debug.SetGCPercent(400) // thousands of short-lived servers, and memory to spare
 			sum := sha256.Sum256(data)
 			done, err := calibrate.Run(f, calibrate.Options{
 				Source: filepath.Base(args[0]), Digest: hex.EncodeToString(sum[:]), Seed: opt.seed, Cross: opt.cross, Only: opt.only,
