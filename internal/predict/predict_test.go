@@ -249,8 +249,7 @@ func TestValidateShippedProfiles(t *testing.T) {
 			if e, ok := j.ErrorPct[name]; !ok || math.Abs(e) > bound {
 				t.Errorf("row %s: %s is off by %v %%, want at most %v", j.ID, name, e, bound)
 			}
-			// A fit with no other parameters within noise has no interval to give.
-			if low, ok := j.Low[name]; ok && (low > j.Predicted[name]+1e-3 || j.High[name] < j.Predicted[name]-1e-3) {
+			if j.Low[name] > j.Predicted[name]+1e-3 || j.High[name] < j.Predicted[name]-1e-3 {
 				t.Errorf("row %s: %s %v lies outside %v to %v", j.ID, name, j.Predicted[name], j.Low[name], j.High[name])
 			}
 		}
