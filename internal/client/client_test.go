@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -532,8 +533,25 @@ func TestIdleCloseIsNoFailure(t *testing.T) {
 		if rec := c.Do(t.Context(), &call.Request{Prompt: call.Prompt{Text: "x"}}); rec.Outcome != call.OK {
 			t.Fatalf("request %d: %s", i, rec.Err)
 		}
-		time.Sleep(2 * time.Millisecond)
+		waitClosed(t, c)
 	}
+}
+
+// waitClosed returns when the client knows that the server has closed every connection it used: a
+// request written before that would be lost, and rightly reported so.
+func waitClosed(t *testing.T, c *Client) {
+	t.Helper()
+	used := func(o *opened) bool { return o.used && o.link.alive(time.Second) }
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		p := c.targets[0].pool
+		p.mu.Lock()
+		open := slices.ContainsFunc(p.idle, used)
+		p.mu.Unlock()
+		if !open {
+			return
+		}
+	}
+	t.Fatal("the client never saw the server close its connection")
 }
 
 func TestLargeBodyAgainstASlowReader(t *testing.T) {
