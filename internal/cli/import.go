@@ -3,12 +3,8 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,9 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"spate/internal/config"
 	"spate/internal/harvest"
-	"spate/internal/result"
+	"spate/internal/runs"
 )
 
 // newImport is `spate import FILE|DIR...`.
@@ -50,17 +45,11 @@ What is damaged, cut short or contradicts itself is listed below the results, by
 }
 
 func runImport(p Process, paths []string, asJSON, strict bool) error {
-	in := &importer{stdin: p.Stdin}
-	if err := in.check(paths); err != nil {
+	set, err := runs.Read(paths, p.Stdin)
+	if err != nil {
 		return err
 	}
-	for _, path := range paths {
-		if err := in.path(path); err != nil {
-			return err
-		}
-	}
-	found := &harvest.Harvest{Results: harvest.Combine(in.found.Results), Problems: in.found.Problems}
-	var err error
+	found := set.Harvest()
 	if asJSON {
 		err = importJSON(p.Stdout, found.Results)
 		importProblems(p.Stderr, found)
@@ -75,161 +64,6 @@ func runImport(p Process, paths []string, asJSON, strict bool) error {
 		return exit{ExitUnmet}
 	case len(found.Results) == 0:
 		return fmt.Errorf("no result found in %s", strings.Join(paths, ", "))
-	}
-	return nil
-}
-
-// importer goes through files and folders.
-type importer struct {
-	stdin io.Reader
-	found harvest.Harvest
-}
-
-// check names every path that cannot be read before any is.
-func (in *importer) check(paths []string) error {
-	var all []error
-	for _, path := range paths {
-		if path == "-" {
-			continue
-		}
-		_, err := os.Stat(path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			all = append(all, fmt.Errorf("%s does not exist%s", path, nearestFile(path)))
-		case err != nil:
-			all = append(all, fmt.Errorf("open: %w", err))
-		}
-	}
-	return errors.Join(all...)
-}
-
-// nearestFile is a hint at a file of nearly that name.
-func nearestFile(path string) string {
-	dir := filepath.Dir(path)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-			return ": there is no folder " + dir
-		}
-		return ""
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	best := config.Nearest(filepath.Base(path), names)
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(": did you mean %q?", filepath.Join(dir, best))
-}
-
-func (in *importer) path(path string) error {
-	if path == "-" {
-		return in.read("standard input", in.stdin)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return fmt.Errorf("open: %w", err)
-	}
-	if info.IsDir() {
-		return in.folder(path)
-	}
-	if dir := filepath.Dir(path); isRunFile(filepath.Base(path)) && isRunFolder(dir) {
-		return in.run(dir)
-	}
-	return in.file(path)
-}
-
-// folder takes a folder of spate's own as one run and goes through any other.
-func (in *importer) folder(dir string) error {
-	if isRunFolder(dir) {
-		return in.run(dir)
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return fmt.Errorf("open folder: %w", err)
-	}
-	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
-		switch {
-		case strings.HasPrefix(e.Name(), "."):
-		case e.IsDir():
-			err = in.folder(path)
-		case e.Type().IsRegular() && !isBinary(path):
-			err = in.file(path)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func isRunFile(name string) bool { return name == result.ResultFile || name == result.RunFile }
-
-// isRunFolder tells spate's run folders from folders that hold a file of such a name.
-func isRunFolder(dir string) bool {
-	data, err := os.ReadFile(filepath.Join(dir, result.RunFile))
-	if err != nil {
-		if data, err = os.ReadFile(filepath.Join(dir, result.ResultFile)); err != nil {
-			return false
-		}
-	}
-	var head struct {
-		Schema int             `json:"schema"`
-		Tool   string          `json:"tool"`
-		Plan   json.RawMessage `json:"plan"`
-	}
-	return json.Unmarshal(data, &head) == nil && head.Schema > 0 && head.Plan != nil
-}
-
-func (in *importer) run(dir string) error {
-	run, err := result.Open(dir)
-	if err != nil {
-		return err
-	}
-	in.found.Results = append(in.found.Results, harvest.FromRun(run))
-	return nil
-}
-
-// isBinary looks for zero bytes, which text has only in UTF-16.
-func isBinary(path string) bool {
-	f, err := os.Open(path)
-	if err != nil {
-		return false // reading it will say so
-	}
-	defer func() { _ = f.Close() }() // only read from
-	head := make([]byte, 4096)
-	n, _ := io.ReadFull(f, head)
-	head = head[:n]
-	for _, mark := range [][]byte{{0xff, 0xfe}, {0xfe, 0xff}, {0x1f, 0x8b}} {
-		if bytes.HasPrefix(head, mark) {
-			return false
-		}
-	}
-	return bytes.IndexByte(head, 0) >= 0
-}
-
-func (in *importer) file(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("open: %w", err)
-	}
-	defer func() { _ = f.Close() }() // only read from
-	return in.read(path, f)
-}
-
-// read takes the results of one stream. One that breaks off, as a cut gzip file does, keeps what came
-// before.
-func (in *importer) read(name string, r io.Reader) error {
-	h, err := harvest.Read(name, r)
-	if h != nil {
-		in.found.Results = append(in.found.Results, h.Results...)
-		in.found.Problems = append(in.found.Problems, h.Problems...)
-	}
-	if err != nil {
-		in.found.Problems = append(in.found.Problems, harvest.Problem{File: name, Line: 1, Kind: harvest.Damaged, Text: err.Error()})
 	}
 	return nil
 }
