@@ -8,7 +8,7 @@ var levels = []struct {
 }{
 	{"vocabulary, arithmetic, parts of an engine", []string{"call", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "stats", "tokenizer", "tokenizer/chat"}},
 	{"what to send, when, to whom; what came back; an engine", []string{"chart", "client", "metrics", "probe", "recorder", "schedule", "sim", "workload"}},
-	{"sending, judging, settings; engines at work", []string{"config", "driver", "sim/cluster", "verdict"}},
+	{"sending, judging, settings; engines at work", []string{"config", "driver", "observe", "sim/cluster", "verdict"}},
 	{"the file of a run; reading command lines; an embedded server", []string{"flags", "result", "sim/engineconf", "sim/serve"}},
 	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "harvest", "interop", "profile", "sim/wall"}},
 	{"views; what was not measured; a simulated server", []string{"predict", "report", "runs", "sim/instance"}},
@@ -47,6 +47,7 @@ var machine = []struct {
 	{"cmd/spate", []string{"os", "os/signal", "syscall"}, "is the process"},
 	{"config", []string{"net"}, "joins a host and a port; opens nothing"},
 	{"driver", []string{"golang.org/x/sys/unix"}, "sleeps to an absolute time on its own thread"},
+	{"observe", []string{"os"}, "samples the server, GPUs and the host during a run, and keeps what it saw"},
 	{"probe", []string{"net", "net/http", "os", "syscall", "golang.org/x/sys/unix", "golang.org/x/sys/windows"}, "looks at host, process and server"},
 	{"recorder", []string{"os"}, "appends records to a file"},
 	{"report", []string{"golang.org/x/term"}, "asks how wide the terminal is"},
