@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"spate/internal/enginelog"
 )
 
 // seed adds every example and the heads of the reports.
@@ -159,7 +161,7 @@ func FuzzEngineLine(f *testing.F) {
 	f.Add("Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 238.7 tokens/s, Running: 10 reqs, Waiting: 0 reqs, GPU KV cache usage: 4.1%, Prefix cache hit rate: 53.7%")
 	f.Add("Avg prompt throughput: 5.0 tokens/s, Avg generation throughput: 1.0 tokens/s, Running: 1 reqs, Swapped: 0 reqs, Pending: 3 reqs, GPU KV cache usage: 0.1%, CPU KV cache usage: 0.0%.")
 	f.Fuzz(func(t *testing.T, text string) {
-		s, ok := engineLine(text, 7)
+		s, ok := enginelog.Parse(text, 7)
 		if !ok {
 			return
 		}

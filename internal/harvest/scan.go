@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"spate/internal/enginelog"
 )
 
 // maxText is the longest line that is looked at as text; longer ones can only be JSON.
@@ -109,10 +111,10 @@ func (s *scanner) engine(text string, line int) bool {
 	if s.last != nil && !s.ctx.going() && s.block == nil {
 		into = &s.last.EngineLog
 	}
-	sample, ok := engineLine(text, line)
+	sample, ok := enginelog.Parse(text, line)
 	if !ok {
 		if n := len(*into); n > 0 && line-(*into)[n-1].Line <= 3 {
-			return engineHit(text, &(*into)[n-1])
+			return enginelog.Complete(text, &(*into)[n-1])
 		}
 		return false
 	}
