@@ -1,0 +1,107 @@
+package curve
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"spate/internal/call"
+	"spate/internal/metrics"
+)
+
+// Latency is one of the four latencies every tool reports.
+type Latency string
+
+// The latencies, under vLLM's names and definitions.
+const (
+	TTFT Latency = "ttft"
+	TPOT Latency = "tpot"
+	ITL  Latency = "itl"
+	E2EL Latency = "e2el"
+)
+
+// Latencies lists them in the order they are shown.
+func Latencies() []Latency { return []Latency{TTFT, TPOT, ITL, E2EL} }
+
+// Short is how tables write it.
+func (l Latency) Short() string {
+	return map[Latency]string{TTFT: "TTFT", TPOT: "TPOT", ITL: "ITL", E2EL: "E2EL"}[l]
+}
+
+// Name is what it means.
+func (l Latency) Name() string {
+	return map[Latency]string{
+		TTFT: "Time to first token", TPOT: "Time per output token", ITL: "Inter-token latency", E2EL: "End-to-end latency",
+	}[l]
+}
+
+// Counts is what one sample of it belongs to.
+func (l Latency) Counts() string {
+	if l == ITL {
+		return "gaps"
+	}
+	return "requests"
+}
+
+// Samples are the latencies of a run's successful requests in milliseconds, ascending.
+type Samples struct {
+	ttft, tpot, itl, e2el []float64
+}
+
+// Of are the samples of one latency; they must not be changed. Nil samples have none.
+func (s *Samples) Of(l Latency) []float64 {
+	if s == nil {
+		return nil
+	}
+	return map[Latency][]float64{TTFT: s.ttft, TPOT: s.tpot, ITL: s.itl, E2EL: s.e2el}[l]
+}
+
+// SamplesOf computes every sample, by the definitions of metrics.
+func SamplesOf(recs []call.Record, run metrics.Run) *Samples {
+	s := &Samples{}
+	for _, r := range measured(recs) {
+		if r.Outcome != call.OK {
+			continue
+		}
+		if d, ok := metrics.TTFT(r); ok {
+			s.ttft = append(s.ttft, millis(d))
+		}
+		if t, ok := metrics.TPOT(r, run.EndRule, run.Tokenizer); ok {
+			s.tpot = append(s.tpot, t*1000)
+		}
+		if d, ok := metrics.Latency(r, run.EndRule); ok {
+			s.e2el = append(s.e2el, millis(d))
+		}
+		for i := 1; i < len(r.Chunks); i++ {
+			s.itl = append(s.itl, millis(r.Chunks[i].At-r.Chunks[i-1].At))
+		}
+	}
+	for _, xs := range [][]float64{s.ttft, s.tpot, s.itl, s.e2el} {
+		slices.Sort(xs)
+	}
+	return s
+}
+
+// measured picks the records that count, each request's last attempt, in the order they were sent.
+func measured(recs []call.Record) []*call.Record {
+	out := make([]*call.Record, 0, len(recs))
+	for i := range recs {
+		if r := &recs[i]; r.Phase == call.Measure && !r.Retried {
+			out = append(out, r)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *call.Record) int {
+		return cmp.Or(cmp.Compare(start(a), start(b)), cmp.Compare(a.ID, b.ID))
+	})
+	return out
+}
+
+// start is when a request left, or when it should have.
+func start(r *call.Record) time.Duration {
+	if r.Sent != call.Unset {
+		return r.Sent
+	}
+	return r.Due
+}
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
