@@ -12,7 +12,7 @@ var levels = []struct {
 	{"the file of a run; reading command lines; an embedded server", []string{"flags", "result", "sim/engineconf", "sim/serve"}},
 	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "harvest", "interop", "profile", "sim/wall"}},
 	{"views; what was not measured; a simulated server", []string{"predict", "report", "runs", "sim/instance"}},
-	{"fitting the simulator; asking it what to run", []string{"calibrate", "plan"}},
+	{"fitting the simulator; asking it what to run; results side by side", []string{"calibrate", "plan", "table"}},
 	{"one whole run", []string{"bench"}},
 	{"commands", []string{"cli"}},
 	{"programs and house rules", []string{"cmd/spate", "archtest", "tokenizer/conform", "tokenizer/chat/conformance"}},
@@ -41,13 +41,13 @@ var machine = []struct {
 	why     string
 }{
 	{"accuracy", []string{"net", "os", "os/exec", "syscall", "golang.org/x/sys/unix"}, "runs a server as a second process and a bare reader beside the client"},
-	{"bench", []string{"net", "net/http", "os"}, "opens the files and asks the servers that the settings name"},
+	{"bench", []string{"net", "net/http", "os", "os/exec"}, "opens the files, asks the servers and finds the programs that the settings name"},
 	{"cli", []string{"net", "os", "os/exec", "os/signal", "golang.org/x/term"}, "is the process's face"},
 	{"client", []string{"net", "net/http", "net/http/httptrace", "os", "syscall", "golang.org/x/sys/unix"}, "owns the sockets of the load"},
 	{"cmd/spate", []string{"os", "os/signal", "syscall"}, "is the process"},
 	{"config", []string{"net"}, "joins a host and a port; opens nothing"},
 	{"driver", []string{"golang.org/x/sys/unix"}, "sleeps to an absolute time on its own thread"},
-	{"observe", []string{"os"}, "samples the server, GPUs and the host during a run, and keeps what it saw"},
+	{"observe", []string{"net/http", "os", "os/exec"}, "samples the server, GPUs and the host during a run, and keeps what it saw"},
 	{"probe", []string{"net", "net/http", "os", "syscall", "golang.org/x/sys/unix", "golang.org/x/sys/windows"}, "looks at host, process and server"},
 	{"recorder", []string{"os"}, "appends records to a file"},
 	{"report", []string{"golang.org/x/term"}, "asks how wide the terminal is"},
@@ -67,7 +67,7 @@ var touching = []string{
 
 // timeless packages never read a clock or wait: the same input gives the same output, at any time.
 var timeless = []string{
-	"chart", "config", "enginelog", "flags", "harvest", "interop", "metrics", "rng", "schedule", "stats", "tokenizer", "tokenizer/chat", "verdict", "workload",
+	"chart", "config", "enginelog", "flags", "harvest", "interop", "metrics", "rng", "schedule", "stats", "table", "tokenizer", "tokenizer/chat", "verdict", "workload",
 	"sim", "sim/catalog", "sim/cluster", "sim/des", "sim/engineconf", "sim/kv", "sim/latency",
 }
 

@@ -1,6 +1,7 @@
 package harvest
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"strconv"
 
@@ -57,6 +58,7 @@ func describeRun(r *Result, run *result.Run) {
 	if run.Server.Backend != "" {
 		add("backend", run.Server.Backend)
 	}
+	describeWorkload(add, run)
 	if run.Plan.Requests > 0 {
 		add("num_prompts", run.Plan.Requests)
 	}
@@ -82,5 +84,40 @@ func describeRun(r *Result, run *result.Run) {
 	}
 	if run.Damage != nil {
 		r.Problems = append(r.Problems, Problem{File: r.Source.File, Line: 1, Kind: Damaged, Text: result.RecordsFile + ": " + run.Damage.String()})
+	}
+}
+
+// describeWorkload adds what was sent, from the settings kept with the run. Runs of other versions may
+// keep none, or others.
+func describeWorkload(add func(string, any), run *result.Run) {
+	var c struct {
+		Dataset map[string]json.RawMessage `json:"dataset"`
+		Output  struct {
+			Label string `json:"label"`
+		} `json:"output"`
+	}
+	if json.Unmarshal(run.Config, &c) != nil {
+		return
+	}
+	if c.Output.Label != "" {
+		add("label", c.Output.Label)
+	}
+	var name string
+	if json.Unmarshal(c.Dataset["name"], &name) != nil || name == "" {
+		return
+	}
+	add("dataset", name)
+	var lens struct {
+		Input  *int `json:"input_len"`
+		Output *int `json:"output_len"`
+	}
+	if json.Unmarshal(c.Dataset[name], &lens) != nil {
+		return
+	}
+	if lens.Input != nil {
+		add("input_len", *lens.Input)
+	}
+	if lens.Output != nil {
+		add("output_len", *lens.Output)
 	}
 }

@@ -1,0 +1,295 @@
+package table
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"spate/internal/runs"
+)
+
+// Says is what the figures say, in sentences with their figures: which setting wins on what and by how
+// much, where more load stops giving more, what failed, how far repeats lie apart. It claims nothing
+// about noise that single runs cannot show.
+func Says(set []runs.Entry) []string {
+	g, err := New(set, Options{})
+	if err != nil {
+		return nil
+	}
+	var out []string
+	out = append(out, g.failures()...)
+	contests, repeats := g.contests(), g.repeats()
+	out = append(out, contests...)
+	out = append(out, g.ladders()...)
+	out = append(out, repeats...)
+	if len(contests) > 0 && len(repeats) == 0 {
+		out = append(out, "Each row is one run: how much of a difference is noise is not known from them; `spate compare` tells where records or repeats exist.")
+	}
+	return out
+}
+
+// measure is a figure settings compete on.
+type measure struct {
+	key, name, unit string
+	high            bool // more is better
+}
+
+var measures = []measure{
+	{"output_throughput", "output throughput", "tok/s", true},
+	{"mean_ttft_ms", "mean TTFT", "ms", false},
+	{"p99_ttft_ms", "P99 TTFT", "ms", false},
+	{"mean_tpot_ms", "mean TPOT", "ms", false},
+	{"p99_itl_ms", "P99 ITL", "ms", false},
+}
+
+// workload reports whether a factor is part of what was asked, not of who answered.
+func workload(f Factor) bool {
+	return f.Load || f.Key == "dataset" || f.Key == "input_len" || f.Key == "output_len"
+}
+
+// by sorts rows into those equal in the factors that keep chooses, in the order they stand.
+func (g *Grid) by(keep func(Factor) bool) [][]Row {
+	var order []string
+	groups := map[string][]Row{}
+	for _, r := range g.Rows {
+		key := g.words(r, keep)
+		if groups[key] == nil {
+			order = append(order, key)
+		}
+		groups[key] = append(groups[key], r)
+	}
+	out := make([][]Row, len(order))
+	for i, key := range order {
+		out[i] = groups[key]
+	}
+	return out
+}
+
+// words are a row's settings that keep chooses.
+func (g *Grid) words(r Row, keep func(Factor) bool) string {
+	var parts []string
+	for i, f := range g.Factors {
+		if keep(f) && r.Settings[i] != "" {
+			text := r.Settings[i]
+			if workload(f) || f.Key == "model" || f.Key == "backend" {
+				text = f.Title + " " + text
+			}
+			parts = append(parts, text)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// who is what answered; a setting named after the model says it once.
+func (g *Grid) who(r Row) string {
+	setting := settingOf(r.Entry)
+	return g.words(r, func(f Factor) bool {
+		base := r.Entry.Setting("model")
+		base = base[strings.LastIndexByte(base, '/')+1:]
+		return !workload(f) && !(f.Key == "model" && base != "" && strings.Contains(setting, base))
+	})
+}
+
+// contests are the settings that answered the same workload.
+func (g *Grid) contests() []string {
+	var out []string
+	for _, rows := range g.by(workload) {
+		names := map[string]bool{}
+		for _, r := range rows {
+			names[g.who(r)] = true
+		}
+		if len(names) < 2 || slices.ContainsFunc(g.Factors, func(f Factor) bool { return f.Key == runKey }) {
+			continue
+		}
+		at := g.words(rows[0], workload)
+		if at != "" {
+			at = "At " + at + ": "
+		}
+		for _, m := range measures {
+			if text := g.contest(rows, m); text != "" {
+				out = append(out, at+text)
+			}
+		}
+	}
+	return out
+}
+
+// contest says who wins one measure.
+func (g *Grid) contest(rows []Row, m measure) string {
+	ranked := withFigure(rows, m.key)
+	if len(ranked) < 2 {
+		return ""
+	}
+	slices.SortStableFunc(ranked, func(a, b Row) int {
+		if m.high {
+			a, b = b, a
+		}
+		return compareValues(a.Entry.Text(m.key), b.Entry.Text(m.key))
+	})
+	best, next, last := ranked[0], ranked[1], ranked[len(ranked)-1]
+	x, y, z := value(best, m.key), value(next, m.key), value(last, m.key)
+	if m.high && g.offered(rows) {
+		return fmt.Sprintf("every setting keeps up with the load, so %s does not tell them apart (%s to %s %s).",
+			m.name, Cell(last.Entry, m.key), Cell(best.Entry, m.key), m.unit)
+	}
+	if ratio(x, z) < 1.02 {
+		return fmt.Sprintf("%s is within 2 %% for all (%s to %s %s).", m.name, Cell(best.Entry, m.key), Cell(last.Entry, m.key), m.unit)
+	}
+	word, side := "lowest", "below"
+	if m.high {
+		word, side = "highest", "above"
+	}
+	if ratio(x, y) < 1.02 {
+		return fmt.Sprintf("the %s %s is a tie within 2 %%: %s %s (%s) and %s (%s); the last is %s (%s).", word, m.name,
+			Cell(best.Entry, m.key), m.unit, g.who(best), Cell(next.Entry, m.key), g.who(next), Cell(last.Entry, m.key), g.who(last))
+	}
+	text := fmt.Sprintf("%s has the %s %s, %s %s, %s %s the next (%s: %s)", g.who(best), word, m.name, Cell(best.Entry, m.key), m.unit,
+		apart(x, y), side, g.who(next), Cell(next.Entry, m.key))
+	if len(ranked) > 2 {
+		text += fmt.Sprintf(" and %s %s the last (%s: %s)", apart(x, z), side, g.who(last), Cell(last.Entry, m.key))
+	}
+	return text + "."
+}
+
+// offered reports whether all rows had a request rate and achieved it.
+func (g *Grid) offered(rows []Row) bool {
+	return !slices.ContainsFunc(rows, func(r Row) bool {
+		rate, err := strconv.ParseFloat(valueOf(r.Entry, "request_rate"), 64)
+		got, ok := r.Entry.Float("request_throughput")
+		return err != nil || math.IsInf(rate, 0) || rate <= 0 || !ok || got < 0.95*rate
+	})
+}
+
+// kneeGain is the share of a relative increase in load that must come back as throughput: below it a
+// doubling of the load gives less than a quarter more.
+const kneeGain = 0.3
+
+// ladders are runs of one setting at growing load.
+func (g *Grid) ladders() []string {
+	load := slices.IndexFunc(g.Factors, func(f Factor) bool { return f.Load })
+	if g.Group >= 0 && g.Factors[g.Group].Load {
+		load = g.Group
+	}
+	if load < 0 {
+		return nil
+	}
+	var out []string
+	for _, rows := range g.by(func(f Factor) bool { return f.Key != g.Factors[load].Key }) {
+		rows = withFigure(rows, "output_throughput")
+		slices.SortStableFunc(rows, func(a, b Row) int { return compareValues(a.Settings[load], b.Settings[load]) })
+		if len(rows) >= 3 {
+			out = append(out, g.ladder(rows, load))
+		}
+	}
+	return out
+}
+
+// ladder says where throughput stops following the load.
+func (g *Grid) ladder(rows []Row, load int) string {
+	name := g.Factors[load].Title
+	who := g.words(rows[0], func(f Factor) bool { return f.Key != g.Factors[load].Key })
+	if who == "" {
+		who = "Output throughput"
+	} else {
+		who = "With " + who + ", output throughput"
+	}
+	at := func(r Row) string { return name + " " + r.Settings[load] }
+	first, last := rows[0], rows[len(rows)-1]
+	text := fmt.Sprintf("%s goes from %s tok/s at %s to %s at %s", who, Cell(first.Entry, "output_throughput"), at(first), Cell(last.Entry, "output_throughput"), at(last))
+	for i := 1; i < len(rows); i++ {
+		a, b := rows[i-1], rows[i]
+		more, gain := number(b.Settings[load])/number(a.Settings[load]), value(b, "output_throughput")/value(a, "output_throughput")
+		if !(more > 1) || math.IsInf(more, 0) || math.Log(gain) >= kneeGain*math.Log(more) {
+			continue
+		}
+		change := fmt.Sprintf("%s %% more", trim(100*(gain-1)))
+		if gain < 1 {
+			change = fmt.Sprintf("%s %% less", trim(100*(1-gain)))
+		}
+		text += fmt.Sprintf("; the knee is at %s: %s times that load gives %s throughput", at(a), trim(more), change)
+		if x, y := value(a, "mean_ttft_ms"), value(b, "mean_ttft_ms"); x > 0 && y > 0 {
+			text += fmt.Sprintf(" and %s times the mean TTFT (%s to %s ms)", trim(y/x), Cell(a.Entry, "mean_ttft_ms"), Cell(b.Entry, "mean_ttft_ms"))
+		}
+		return text + "."
+	}
+	return text + " and still follows the load there: the limit was not reached."
+}
+
+// repeats are results no setting tells apart.
+func (g *Grid) repeats() []string {
+	var out []string
+	for _, rows := range g.by(func(f Factor) bool { return f.Key != runKey }) {
+		for _, key := range []string{"request_throughput", "output_throughput", "mean_ttft_ms"} {
+			some := withFigure(rows, key)
+			if len(some) < 2 {
+				continue
+			}
+			slices.SortStableFunc(some, func(a, b Row) int { return compareValues(a.Entry.Text(key), b.Entry.Text(key)) })
+			low, high := some[0], some[len(some)-1]
+			out = append(out, fmt.Sprintf("%d results with the same known settings differ by %s in %s (%s to %s).",
+				len(some), apart(value(high, key), value(low, key)), title(key), Cell(low.Entry, key), Cell(high.Entry, key)))
+		}
+	}
+	return out
+}
+
+// failures are runs that did not get all their answers.
+func (g *Grid) failures() []string {
+	var out []string
+	for _, r := range g.Rows {
+		done, ok := r.Entry.Float("completed")
+		asked := number(valueOf(r.Entry, "num_prompts"))
+		if failed, known := r.Entry.Float("failed"); known && failed > 0 {
+			asked = done + failed
+		}
+		if !ok || !(asked > done) {
+			continue
+		}
+		who := g.words(r, func(Factor) bool { return true })
+		if who == "" {
+			who = r.Entry.Name
+		}
+		out = append(out, fmt.Sprintf("%s of %s requests did not succeed (%s); latencies and throughput are of the others.", trim(asked-done), trim(asked), who))
+	}
+	return out
+}
+
+func withFigure(rows []Row, key string) []Row {
+	var out []Row
+	for _, r := range rows {
+		if v, ok := r.Entry.Float(key); ok && !math.IsNaN(v) && v > 0 {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func value(r Row, key string) float64 {
+	v, _ := r.Entry.Float(key)
+	return v
+}
+
+func number(s string) float64 {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return math.NaN()
+	}
+	return v
+}
+
+// ratio is how many times the larger is of the smaller.
+func ratio(a, b float64) float64 { return max(a, b) / min(a, b) }
+
+// apart is the distance of a from b in per cent of b.
+func apart(a, b float64) string { return trim(100*math.Abs(a-b)/b) + " %" }
+
+// trim is a number with two or three digits.
+func trim(v float64) string {
+	switch {
+	case math.Abs(v) >= 10 || v == math.Trunc(v):
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 1, 64)
+}

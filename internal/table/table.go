@@ -1,0 +1,174 @@
+// Package table sets results side by side: one row per result, the settings that tell them apart first,
+// then the figures as they were printed. Grid decides rows and columns (factor.go finds the settings);
+// markdown.go and data.go write it; says.go puts what the figures say into sentences. It comes after
+// runs; the report command and sweeps print what it gives. Read this file first.
+package table
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"spate/internal/config"
+	"spate/internal/harvest"
+	"spate/internal/runs"
+)
+
+// Options choose rows and columns.
+type Options struct {
+	Columns []string // figures by their vLLM names; none: the usual ones the results have
+	GroupBy string   // the setting rows are ordered by; empty: the load, if it varies
+	Split   bool     // a table per value of that setting
+}
+
+// Column is one figure of every row.
+type Column struct {
+	Key   string // vLLM's name
+	Title string
+}
+
+// wide are the columns of the comparisons engineers publish.
+var wide = []Column{
+	{"completed", "Successful Requests"},
+	{"failed", "Failed Requests"},
+	{"duration", "Duration (s)"},
+	{"total_input_tokens", "Total Input Tokens"},
+	{"total_output_tokens", "Total Generated Tokens"},
+	{"request_throughput", "Req Throughput (req/s)"},
+	{"request_goodput", "Req Goodput (req/s)"},
+	{"output_throughput", "Output Token Throughput (tok/s)"},
+	{"total_token_throughput", "Total Token Throughput (tok/s)"},
+	{"mean_ttft_ms", "Mean TTFT (ms)"},
+	{"median_ttft_ms", "Median TTFT (ms)"},
+	{"p99_ttft_ms", "P99 TTFT (ms)"},
+	{"mean_tpot_ms", "Mean TPOT (ms)"},
+	{"median_tpot_ms", "Median TPOT (ms)"},
+	{"p99_tpot_ms", "P99 TPOT (ms)"},
+	{"mean_itl_ms", "Mean ITL (ms)"},
+	{"median_itl_ms", "Median ITL (ms)"},
+	{"p99_itl_ms", "P99 ITL (ms)"},
+}
+
+// Row is one result.
+type Row struct {
+	Entry    *runs.Entry
+	Settings []string // in the order of the grid's factors
+}
+
+// Grid is a set of results as rows and columns.
+type Grid struct {
+	Common  []Setting // what all results share
+	Factors []Factor  // what tells them apart
+	Group   int       // the factor rows are ordered by; -1: none, they stand as given
+	Columns []Column
+	Rows    []Row
+}
+
+// New lays results out. Results without figures, such as failed starts, are left out.
+func New(set []runs.Entry, opt Options) (*Grid, error) {
+	var entries []*runs.Entry
+	for i := range set {
+		if set[i].Measured() {
+			entries = append(entries, &set[i])
+		}
+	}
+	if len(entries) == 0 {
+		return nil, fmt.Errorf("none of the %d results has figures", len(set))
+	}
+	g := &Grid{Group: -1}
+	g.lay(entries)
+	var err error
+	if g.Columns, err = columns(entries, opt.Columns); err != nil {
+		return nil, err
+	}
+	if err := g.group(opt.GroupBy); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// columns are those asked for, or the usual ones at least one result has a figure for.
+func columns(entries []*runs.Entry, asked []string) ([]Column, error) {
+	has := map[string]bool{}
+	var names []string
+	for _, e := range entries {
+		for _, f := range e.Result.Metrics {
+			if !has[f.Name] {
+				has[f.Name] = true
+				names = append(names, f.Name)
+			}
+		}
+	}
+	var out []Column
+	for _, key := range asked {
+		if !has[key] {
+			return nil, fmt.Errorf("--columns %s: no result has such a figure%s", key, hint(key, names))
+		}
+		out = append(out, Column{key, title(key)})
+	}
+	if len(asked) > 0 {
+		return out, nil
+	}
+	for _, c := range wide {
+		if has[c.Key] && !(c.Key == "failed" && allZero(entries, c.Key)) {
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
+
+func allZero(entries []*runs.Entry, key string) bool {
+	return !slices.ContainsFunc(entries, func(e *runs.Entry) bool {
+		v, ok := e.Float(key)
+		return ok && v != 0
+	})
+}
+
+// title is a column's heading: the usual one, or made from the figure's name.
+func title(key string) string {
+	if i := slices.IndexFunc(wide, func(c Column) bool { return c.Key == key }); i >= 0 {
+		return wide[i].Title
+	}
+	words := strings.Split(key, "_")
+	unit := ""
+	if last := words[len(words)-1]; (last == "ms" || last == "s") && len(words) > 1 {
+		unit, words = " ("+last+")", words[:len(words)-1]
+	}
+	for i, w := range words {
+		switch {
+		case slices.Contains([]string{"ttft", "tpot", "itl", "e2el"}, w):
+			words[i] = strings.ToUpper(w)
+		case w != "":
+			words[i] = strings.ToUpper(w[:1]) + w[1:]
+		}
+	}
+	return strings.Join(words, " ") + unit
+}
+
+func hint(name string, names []string) string {
+	if best := config.Nearest(name, names); best != "" {
+		return fmt.Sprintf(": did you mean %q?", best)
+	}
+	return "; there are " + strings.Join(names, ", ")
+}
+
+// Cell is a figure for people: as printed, or with two decimals where a file keeps every digit.
+func Cell(e *runs.Entry, key string) string {
+	f, ok := e.Result.Metrics.Get(key)
+	if !ok {
+		return "-"
+	}
+	return short(f)
+}
+
+func short(f harvest.Figure) string {
+	v, number := f.Float()
+	if !number {
+		return f.Text
+	}
+	_, decimals, dotted := strings.Cut(f.Text, ".")
+	if dotted && (len(decimals) > 3 || strings.ContainsAny(decimals, "eE")) {
+		return fmt.Sprintf("%.2f", v)
+	}
+	return f.Text
+}
