@@ -130,7 +130,7 @@ func writeReport(path string, set []runs.Entry, f reportFlags) error {
 	if err := view(&out, strings.TrimPrefix(filepath.Ext(path), "."), set, f); err != nil {
 		return err
 	}
-	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil { //nolint:gosec // a report is for others to read
+	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil

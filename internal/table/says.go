@@ -287,8 +287,7 @@ func apart(a, b float64) string { return trim(100*math.Abs(a-b)/b) + " %" }
 
 // trim is a number with two or three digits.
 func trim(v float64) string {
-	switch {
-	case math.Abs(v) >= 10 || v == math.Trunc(v):
+	if math.Abs(v) >= 10 || v == math.Trunc(v) {
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	}
 	return strconv.FormatFloat(v, 'f', 1, 64)
