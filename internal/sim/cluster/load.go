@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"spate/internal/sim"
 	"spate/internal/sim/kv"
 )
 
@@ -28,6 +29,10 @@ type Load struct {
 	Gap   time.Duration  // client's time to send one request of several due at once
 	Hold  bool           // requests due at once reach the server only when the last of them is sent
 	Sink  func(*Request) // takes requests as they end; nil: they are kept in Result.Requests
+
+	// Trace gets every batch that computes when it starts, with its duration; nil: nobody does. Items are
+	// valid during the call only.
+	Trace func(engine int, b *sim.Batch, took time.Duration)
 }
 
 // Calls is a list of calls as a sequence.

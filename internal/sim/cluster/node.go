@@ -115,6 +115,10 @@ func (c *Cluster) launch(n *node, b *sim.Batch, d time.Duration) bool {
 		f.ends, n.spare = n.spare[k-1][:0], n.spare[:k-1]
 	}
 	end := n.pass(c.now, d)
+	if t := c.client.load.Trace; t != nil {
+		seen := *b // a copy, so that batches of other runs can stay on the stack
+		t(n.index, &seen, d)
+	}
 	f.ends = append(f.ends, end)
 	if b.Repeat > 1 {
 		most, horizon := c.stretch(b.Repeat)
@@ -140,7 +144,7 @@ func (c *Cluster) stretch(repeat int) (int, time.Duration) {
 	switch {
 	case c.drive != nil:
 		return min(repeat, c.drive.Group), never
-	case c.cfg.Single:
+	case c.cfg.Single || c.client.load.Trace != nil:
 		return 1, never
 	}
 	if horizon, busy := c.queue.Next(); busy {

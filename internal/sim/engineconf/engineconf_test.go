@@ -177,11 +177,18 @@ func TestStartLines(t *testing.T) {
 	}{
 		{
 			"Qwen2-7B-Instruct --gpu A100-80GB --tp 2 --num-gpu-blocks-override 28137 --max-model-len 16384 --engine-version 0.10.1.1",
-			[]string{"Model loading took 7.0926 GiB", "Available KV cache memory: 12.02 GiB", "GPU KV cache size: 450,192 tokens", "Maximum concurrency for 16,384 tokens per request: 27.48x"},
+			[]string{
+				"vLLM API server version 0.10.1.1",
+				"non-default args: {'model': 'Qwen2-7B-Instruct', 'max_model_len': 16384, 'tensor_parallel_size': 2, 'num_gpu_blocks_override': 28137}",
+				"Model loading took 7.0926 GiB", "Available KV cache memory: 12.02 GiB", "GPU KV cache size: 450,192 tokens", "Maximum concurrency for 16,384 tokens per request: 27.48x",
+			},
 		},
 		{
 			"Qwen2.5-7B-Instruct --gpu A10 --max-model-len 8192 --engine-version 0.6.3 --num-gpu-blocks-override 1000",
-			[]string{"Model loading took 14.1852 GiB", "# GPU blocks: 1000, # CPU blocks: 4681", "Maximum concurrency for 8192 tokens per request: 1.95x"},
+			[]string{
+				"vLLM API server version 0.6.3", "args: Namespace(model='Qwen2.5-7B-Instruct', max_model_len=8192, num_gpu_blocks_override=1000)",
+				"Model loading took 14.1852 GiB", "# GPU blocks: 1000, # CPU blocks: 4681", "Maximum concurrency for 8192 tokens per request: 1.95x",
+			},
 		},
 		{
 			"Qwen3-8B --gpu H100 --engine sglang --num-gpu-blocks-override 400000",

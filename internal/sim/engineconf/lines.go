@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"spate/internal/sim"
+	"spate/internal/sim/catalog"
 )
 
 const gib = 1 << 30
@@ -14,7 +15,7 @@ const gib = 1 << 30
 // StartLines is what the engine prints about its memory when it starts, without time and level.
 func (c *Conf) StartLines() []string {
 	b := &c.Budget
-	lines := []string{fmt.Sprintf("Model loading took %.4f GiB", b.Weights/gib)}
+	lines := append(c.identity(), fmt.Sprintf("Model loading took %.4f GiB", b.Weights/gib))
 	conc := fmt.Sprintf("Maximum concurrency for %s tokens per request: %.2fx", commas(c.MaxModelLen), b.Concurrency)
 	cpu := int(c.Settings.SwapGiB * gib / float64(b.BlockBytes))
 	switch c.Engine.StartLog {
@@ -41,6 +42,61 @@ func (c *Conf) StartLines() []string {
 		lines = append(lines, "GPU KV cache size: "+commas(b.Tokens)+" tokens", conc)
 	}
 	return lines
+}
+
+// identity is how vLLM says what it is and was asked for.
+func (c *Conf) identity() []string {
+	if c.Engine.Name != "vllm" {
+		return nil
+	}
+	args := "non-default args: {" + strings.Join(c.Settings.nonDefault("'%s': %s"), ", ") + "}"
+	if c.Engine.Family == catalog.V0 {
+		args = "args: Namespace(" + strings.Join(c.Settings.nonDefault("%s=%s"), ", ") + ")"
+	}
+	return []string{"vLLM API server version " + c.Engine.Version, args}
+}
+
+// nonDefault lists the settings that were given, as Python writes them.
+func (s *Settings) nonDefault(format string) []string {
+	var out []string
+	add := func(name, value string) { out = append(out, fmt.Sprintf(format, name, value)) }
+	count := func(name string, v, usual int) {
+		if v != usual && v != 0 {
+			add(name, strconv.Itoa(v))
+		}
+	}
+	truth := func(name string, v *bool) {
+		if v != nil {
+			add(name, map[bool]string{true: "True", false: "False"}[*v])
+		}
+	}
+	if s.Model != "" {
+		add("model", "'"+strings.ReplaceAll(s.Model, "'", `\'`)+"'")
+	}
+	count("max_model_len", s.MaxModelLen, 0)
+	count("tensor_parallel_size", s.TP, 1)
+	count("pipeline_parallel_size", s.PP, 1)
+	count("data_parallel_size", s.DP, 1)
+	if s.Util > 0 {
+		add("gpu_memory_utilization", strconv.FormatFloat(s.Util, 'g', -1, 64))
+	}
+	count("block_size", s.Block, 0)
+	truth("enable_prefix_caching", s.Prefix)
+	count("num_gpu_blocks_override", s.Blocks, 0)
+	count("max_num_batched_tokens", s.MaxTokens, 0)
+	count("max_num_seqs", s.MaxSeqs, 0)
+	truth("enable_chunked_prefill", s.Chunked)
+	count("num_scheduler_steps", s.Steps, 1)
+	truth("async_scheduling", s.Async)
+	return out
+}
+
+// IterationLine words one step as --enable-logging-iteration-details does.
+func IterationLine(b *sim.Batch, elapsed time.Duration, usage float64) string {
+	s := &b.Shape
+	return fmt.Sprintf("Iteration(%d): %d context requests, %d context tokens, %d generation requests, %d generation tokens, "+
+		"iteration elapsed time: %.2f ms, GPU KV cache usage: %.1f%%",
+		b.Index, s.Prompts, s.Prefill, s.Decode, s.Decode+s.Drafts, float64(elapsed)/1e6, 100*usage)
 }
 
 // Prefix is what the engine puts before a line of its log.

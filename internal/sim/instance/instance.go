@@ -77,7 +77,7 @@ func Build(o Options) (*Instance, error) {
 		cfg.Exhausts = conf.Exhausts()
 	}
 	if o.Details {
-		in.details = &details{}
+		in.details = &details{states: func() []sim.State { return in.Engine.States() }, ended: map[int]time.Duration{}}
 		cfg.Trace = in.details.add
 	}
 	if in.Engine, err = wall.New(cfg); err != nil {

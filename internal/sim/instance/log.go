@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"spate/internal/sim"
+	"spate/internal/sim/engineconf"
 	"spate/internal/sim/serve"
 )
 
@@ -101,15 +102,23 @@ type details struct {
 	mu    sync.Mutex
 	lines []string
 	lost  int
+
+	states func() []sim.State // of the engines, on their thread
+	ended  map[int]time.Duration
 }
 
 // maxLines bounds what waits to be printed.
 const maxLines = 1 << 14
 
-func (d *details) add(_ int, b *sim.Batch, start, end time.Duration) {
-	s := &b.Shape
-	line := fmt.Sprintf("Iteration(%d): %d context requests, %d context tokens, %d generation requests, %d generation tokens, iteration elapsed time: %.2f ms",
-		b.Index, s.Prompts, s.Prefill, s.Decode, s.Decode+s.Drafts, float64(end-start)/1e6)
+// add words a step. One that was planned while another ran took the time since that one's end.
+func (d *details) add(engine int, b *sim.Batch, start, end time.Duration) {
+	elapsed := end - max(start, d.ended[engine])
+	d.ended[engine] = end
+	usage := 0.0
+	if list := d.states(); engine < len(list) {
+		usage = list[engine].Usage()
+	}
+	line := engineconf.IterationLine(b, elapsed, usage)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.lines) >= maxLines {

@@ -1,0 +1,102 @@
+package calibrate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"spate/internal/predict"
+	"spate/internal/profile"
+)
+
+// Model is one server's cost as a function of its parameters, for those who know more about them than
+// rows tell (package evidence).
+type Model struct {
+	fam  *Family
+	base profile.Profile
+}
+
+// NewModel is the model of a server by its facts.
+func NewModel(name string, facts profile.Facts) (*Model, error) {
+	g, err := newGroup(name, facts)
+	if err != nil {
+		return nil, fmt.Errorf("server %s: %w", name, err)
+	}
+	fam := &Family{Name: name, groups: []*group{g}}
+	fam.params = fam.parameters()
+	return &Model{fam: fam, base: g.base}, nil
+}
+
+// Params are the parameters, with what is expected of each.
+func (m *Model) Params() []Param { return slices.Clone(m.fam.params) }
+
+// Cost is the server's cost with some values, in the order and units of Params.
+func (m *Model) Cost(values []float64) *profile.Cost { return m.fam.cost(m.fam.groups[0], values) }
+
+// Base is the server's profile but for its costs.
+func (m *Model) Base() profile.Profile { return m.base }
+
+// Told is a parameter that something other than rows tells: an engine's log of its own steps.
+type Told struct {
+	Name  string  // of the parameter
+	Value float64 // in its unit
+	SD    float64 // of its logarithm, or of itself where the parameter is linear
+}
+
+// RunTold is Run with parameters told for some groups: they are expected there, as closely as they are
+// told, and the rows determine the rest.
+func RunTold(f *predict.File, told map[string][]Told, opt Options) (*Outcome, error) {
+	fams, err := families(f)
+	if err != nil {
+		return nil, err
+	}
+	for _, fam := range fams {
+		for _, g := range fam.groups {
+			fam.hear(g, told[g.name])
+		}
+	}
+	return runFamilies(fams, opt)
+}
+
+// hear takes what is told of one server for the expectation of its family.
+func (fam *Family) hear(g *group, list []Told) {
+	for _, t := range list {
+		for i := range fam.params {
+			p := &fam.params[i]
+			if p.Name != t.Name || !(t.SD > 0) || math.IsInf(t.Value, 0) {
+				continue
+			}
+			v := t.Value
+			if first := fam.groups[0]; p.Name == "kv" && g.shape != nil && first.shape != nil {
+				v *= g.shape.bandwidth / first.shape.bandwidth // as the parameter is defined for the first
+			}
+			if p.Linear || v > 0 {
+				p.Prior, p.SD = v, t.SD
+				p.Low, p.High = min(p.Low, v), max(p.High, v)
+			}
+		}
+	}
+}
+
+// runFamilies calibrates families whose expectations are final.
+func runFamilies(fams []*Family, opt Options) (*Outcome, error) {
+	if opt.Progress == nil {
+		opt.Progress = func(string, ...any) {}
+	}
+	out := &Outcome{Fitted: map[string]predict.Metrics{}, Cross: map[string]predict.Metrics{}, Transfer: map[string]predict.Metrics{}}
+	for _, fam := range fams {
+		if opt.Only != "" && fam.group(opt.Only) == nil || !slices.ContainsFunc(fam.rows(), shown) {
+			continue
+		}
+		if err := fam.calibrate(out, opt); err != nil {
+			return nil, err
+		}
+	}
+	if len(out.Profiles) == 0 {
+		return nil, errors.New("no profile could be made: no row has figures to fit")
+	}
+	slices.SortFunc(out.Profiles, func(a, b *profile.Profile) int { return cmp.Compare(a.Name, b.Name) })
+	return out, nil
+}
