@@ -193,6 +193,7 @@ func (s *session) conclude(res driver.Result) (*Outcome, error) {
 	r.Server.Change, r.Spec = s.watch.serverMetrics()
 	r.Environment = s.environment()
 	r.Compute(recs)
+	s.observed()
 	s.noteOddities(res)
 	r.Verdict = s.judge(&r.Summary)
 	out := &Outcome{Run: r, Records: recs, Unmet: unmet(s.Config.Check.SLO, &r.Summary)}

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -19,6 +20,7 @@ import (
 	"spate/internal/client"
 	"spate/internal/config"
 	"spate/internal/metrics"
+	"spate/internal/observe"
 	"spate/internal/probe"
 	"spate/internal/recorder"
 	"spate/internal/result"
@@ -35,6 +37,10 @@ type watch struct {
 	lag    client.Lag // on the stamping threads themselves
 	hasLag bool
 	change *probe.Change
+
+	sampler *observe.Watch // nil when nothing is sampled
+	samples []observe.Sample
+	fates   []observe.Fate
 }
 
 func (s *session) startWatch(ctx context.Context) *watch {
@@ -42,6 +48,7 @@ func (s *session) startWatch(ctx context.Context) *watch {
 	if c, err := s.scrape(ctx); err == nil {
 		w.before = &c
 	}
+	w.sampler = s.startObserving(ctx, w.before != nil)
 	s.client.ResetLag()
 	w.self = probe.StartSelf()
 	return w
@@ -51,6 +58,9 @@ func (s *session) startWatch(ctx context.Context) *watch {
 func (w *watch) stop(ctx context.Context, s *session) {
 	w.seen = w.self.Stop()
 	w.lag, w.hasLag = s.client.StampLag()
+	if w.sampler != nil {
+		w.samples, w.fates = w.sampler.Stop()
+	}
 	if w.before == nil || ctx.Err() != nil {
 		return
 	}
@@ -63,7 +73,14 @@ func (w *watch) stop(ctx context.Context, s *session) {
 func (s *session) scrape(ctx context.Context) (probe.Counters, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	return probe.Scrape(ctx, s.control.Do, s.target.client.BaseURLs[0]+"/metrics")
+	page := s.Config.Observe.ServerMetrics
+	switch page {
+	case "off":
+		return probe.Counters{}, errors.New("not asked for")
+	case "auto", "":
+		page = s.target.client.BaseURLs[0] + "/metrics"
+	}
+	return probe.Scrape(ctx, s.control.Do, page)
 }
 
 // roundTrip measures how far away the server is. It is shown, never subtracted.

@@ -25,6 +25,7 @@ type Bench struct {
 	Output  Output  `json:"output"`
 	Check   Check   `json:"check"`
 	Sim     Sim     `json:"sim"`
+	Observe Observe `json:"observe"`
 
 	// Given says which flags (canonical names, with dashes) were set and by what; a flag that is
 	// not in it has its default.
@@ -403,6 +404,16 @@ type Check struct {
 type Limit struct {
 	Metric Metric  `json:"metric"`
 	MS     float64 `json:"ms"`
+}
+
+// Observe says what is watched while the run goes.
+type Observe struct {
+	Off           bool          `json:"off,omitempty"`
+	Interval      time.Duration `json:"interval_ns"`    // 0 watches nothing too
+	ServerMetrics string        `json:"server_metrics"` // auto, the same as empty, off or the address of a metrics page
+	ServerLog     string        `json:"server_log,omitempty"`
+	GPUMetrics    string        `json:"gpu_metrics"` // auto, off, nvidia-smi or the address of a DCGM exporter
+	PricePerHour  float64       `json:"price_per_hour,omitempty"`
 }
 
 // Sim asks for the embedded server and says how it behaves. Its draws use the run's seed.

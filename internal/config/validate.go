@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Problem is one thing wrong with the settings: the flags at fault and a sentence for the user.
@@ -37,6 +38,7 @@ func (b *Bench) Validate() error {
 	b.checkBody(c)
 	b.checkOutput(c)
 	b.checkSim(c)
+	b.checkObserve(c)
 	if len(c.found) == 0 {
 		return nil
 	}
@@ -94,6 +96,20 @@ func (b *Bench) checkTarget(c *checker) {
 func validURL(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}
+
+// shortestWatch is the least gap between two looks at the server: less would be load, not observation.
+const shortestWatch = 10 * time.Millisecond
+
+func (b *Bench) checkObserve(c *checker) {
+	o := &b.Observe
+	c.want(o.Interval == 0 || o.Interval >= shortestWatch, "observe-interval", "%v is shorter than %v; 0 watches nothing", o.Interval, shortestWatch)
+	c.want(slices.Contains([]string{"", "auto", "off"}, o.ServerMetrics) || validURL(o.ServerMetrics), "server-metrics",
+		"%q is neither auto, off nor a URL such as http://localhost:8000/metrics", RedactText(o.ServerMetrics))
+	c.want(slices.Contains([]string{"", "auto", "off", "nvidia-smi"}, o.GPUMetrics) || validURL(o.GPUMetrics), "gpu-metrics",
+		"%q is neither auto, nvidia-smi, off nor the URL of a DCGM exporter such as http://localhost:9400/metrics", RedactText(o.GPUMetrics))
+	c.want(o.PricePerHour >= 0, "price-per-hour", "%v is negative", o.PricePerHour)
+	c.clash(o.Off && o.ServerLog != "", "no-observe", "server-log", "one watches what the other one does not want watched")
 }
 
 func (b *Bench) checkLoad(c *checker) {

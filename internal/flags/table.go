@@ -25,6 +25,7 @@ const (
 	GroupClient  Group = "client"
 	GroupOutput  Group = "output"
 	GroupCheck   Group = "check"
+	GroupObserve Group = "observe"
 	GroupSim     Group = "sim"
 	GroupGeneral Group = "general"
 	GroupLater   Group = "later"
@@ -43,6 +44,7 @@ var groups = []struct {
 	{GroupClient, "how requests travel"},
 	{GroupOutput, "what is written and shown"},
 	{GroupCheck, "what the run is judged by"},
+	{GroupObserve, "what is watched while it goes"},
 	{GroupSim, "the embedded server"},
 	{GroupGeneral, "flags about flags"},
 	{GroupLater, "known, not in this version"},
@@ -107,7 +109,7 @@ func table(b *config.Bench) []*Def {
 	var all []*Def
 	for _, group := range [][]Def{
 		datasetFlags(b), targetFlags(b), modelFlags(b), loadFlags(b), bodyFlags(b),
-		clientFlags(b), outputFlags(b), checkFlags(b), simFlags(b), laterFlags(), generalFlags(),
+		clientFlags(b), outputFlags(b), checkFlags(b), observeFlags(b), simFlags(b), laterFlags(), generalFlags(),
 	} {
 		for i := range group {
 			all = append(all, &group[i])

@@ -32,6 +32,10 @@ var quantities = []quantity{
 	{name: "generation_rate", unit: "tokens/s"}, // likewise
 	{name: "prefix_hit_rate", unit: "share"},    // likewise, over its last requests
 
+	{name: "swapped", unit: "requests"}, // the first engine's
+
+	{name: "memory_bandwidth", unit: "share"},
+	{name: "tensor_active", unit: "share"},
 	{name: "power", unit: "W"},
 	{name: "energy", unit: "J", counter: true},
 	{name: "utilization", unit: "share"},

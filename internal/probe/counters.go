@@ -1,12 +1,15 @@
 package probe
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -69,7 +72,7 @@ func get(do Do, req *http.Request, limit int64) (string, error) {
 // ParseCounters reads a page in Prometheus' text format.
 func ParseCounters(page io.Reader) (Counters, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(page)
+	families, err := parser.TextToMetricFamilies(withoutBuckets(page))
 	if err != nil {
 		return Counters{}, fmt.Errorf("parsing metrics: %w", err)
 	}
@@ -89,9 +92,37 @@ func ParseCounters(page io.Reader) (Counters, error) {
 		for _, m := range family.GetMetric() {
 			c.add(name, m)
 		}
+		if n := len(family.GetMetric()); n > 1 && slices.Contains(kvNames, name) {
+			c.Sums[name] /= float64(n) // a share does not add up over engines
+		}
 	}
 	return c, nil
 }
+
+// withoutBuckets leaves out the bars of histograms, of which nothing is used: they are nine tenths of a page, and
+// parsing them would take the client's time each second.
+func withoutBuckets(page io.Reader) io.Reader {
+	var kept bytes.Buffer
+	in := bufio.NewReader(page)
+	for {
+		text, err := in.ReadBytes('\n')
+		name, labels, _ := bytes.Cut(text, []byte("{"))
+		if !bytes.HasSuffix(name, []byte("_bucket")) || !bytes.Contains(labels, []byte(`le="`)) {
+			kept.Write(text)
+		}
+		if errors.Is(err, io.EOF) {
+			return &kept
+		}
+		if err != nil {
+			return io.MultiReader(&kept, broken{err})
+		}
+	}
+}
+
+// broken is what is left of a reader that failed.
+type broken struct{ err error }
+
+func (b broken) Read([]byte) (int, error) { return 0, b.err }
 
 // engineOf tells the engine from the prefix of its metrics. No server exports two of them.
 func engineOf(name string) string {
@@ -183,6 +214,26 @@ func (c Counters) KVUsage() (float64, bool) { return c.value(kvNames) }
 func (c Counters) value(names []string) (float64, bool) {
 	name, ok := c.find(names...)
 	return c.Sums[name], ok
+}
+
+// Levels are the figures of a server under one name each, whatever its engine calls them: gauges as they are,
+// counters as they stand, and the server's clocks as a sum in seconds and a count. What it does not tell is not there.
+func (c Counters) Levels() map[string]float64 {
+	out := map[string]float64{}
+	for _, l := range levels {
+		if v, ok := c.value(l.names); ok {
+			out[l.what] = v
+		}
+	}
+	for _, t := range timers {
+		for _, name := range t.names {
+			if n, ok := c.Sums[name+"_count"]; ok {
+				out[t.what+"_sum"], out[t.what+"_count"] = c.Sums[name+"_sum"], n
+				break
+			}
+		}
+	}
+	return out
 }
 
 // PrefixCaching tells whether the engine says that it reuses prefixes; known is false where it does not say.

@@ -102,6 +102,22 @@ var (
 	}
 )
 
+// levels are the figures of Levels apart from its clocks.
+var levels = []struct {
+	what  string
+	names []string
+}{
+	{"running", runningNames},
+	{"waiting", waitingNames},
+	{"kv_usage", kvNames},
+	{"prompt_tokens", promptNames},
+	{"generation_tokens", outputNames},
+	{"preemptions", preemptionNames},
+	{"requests_finished", requestNames},
+	{"prefix_queries", queryNames},
+	{"prefix_hits", hitNames},
+}
+
 // timers are the engines' duration histograms under one name each.
 var timers = []struct {
 	what  string

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"spate/internal/observe"
 	"spate/internal/recorder"
 	"spate/internal/verdict"
 )
@@ -103,6 +104,9 @@ func recoverRun(dir, why string) (*Run, error) {
 	run.Plan.Due = 0 // what fell due after the last record is not known
 	run.Records = recorder.Stats{Accepted: int64(len(recs)), Written: int64(len(recs))}
 	run.Compute(recs)
+	if samples, err := observe.ReadSamples(dir); err == nil {
+		run.Observe(samples, nil, 0)
+	}
 	// What the client saw of itself and of the server died with it; the checks on these say so.
 	run.Verdict = verdict.Judge(verdict.Input{Summary: run.Summary, Settings: run.Plan.Judge, Killed: true})
 	if missing := run.Plan.Requests - run.Tally.Due; missing > 0 {

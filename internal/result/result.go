@@ -12,6 +12,7 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/metrics"
+	"spate/internal/observe"
 	"spate/internal/recorder"
 	"spate/internal/verdict"
 )
@@ -47,7 +48,8 @@ type Run struct {
 	Verdict     verdict.Verdict   `json:"verdict,omitzero"`
 	Summary     metrics.Summary   `json:"summary,omitzero"`
 	Spec        *SpecDecode       `json:"spec_decode,omitempty"`
-	Errors      []string          `json:"errors,omitempty"` // of the first failures, in dispatch order
+	Observed    *observe.Summary  `json:"observed,omitempty"` // server, GPUs and host during the measured part
+	Errors      []string          `json:"errors,omitempty"`   // of the first failures, in dispatch order
 	Notes       []string          `json:"notes,omitempty"`
 	Records     recorder.Stats    `json:"records"` // how the record log fared
 	Damage      *recorder.Damage  `json:"damage,omitempty"`
@@ -153,6 +155,18 @@ type SpecDecode struct {
 	DraftTokens int       `json:"draft_tokens"`
 	Accepted    int       `json:"accepted_tokens"`
 	PerPosition []float64 `json:"per_position_acceptance"` // 0 to 1
+}
+
+// Observe fills in what the samples tell of the measured part. Compute comes first.
+func (r *Run) Observe(samples []observe.Sample, fates []observe.Fate, pricePerHour float64) {
+	from, to := r.Plan.Start, r.Plan.End
+	if to <= from {
+		to = from + time.Duration(r.Summary.DurationS*float64(time.Second))
+	}
+	r.Observed = observe.Summarize(samples, fates, observe.Run{
+		From: from, To: to, MeanTTFT: r.Summary.TTFT.Mean, Input: r.Summary.TotalInput, Output: r.Summary.TotalOutput,
+		PricePerHour: pricePerHour,
+	})
 }
 
 // maxErrors is how many failures a result quotes; the records have them all.

@@ -1,0 +1,86 @@
+package bench
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+
+	"spate/internal/observe"
+)
+
+// startObserving begins to sample the server, its GPUs and this host. It is nil when nothing is to be watched; what
+// cannot be watched is a note, not a reason to stop.
+func (s *session) startObserving(ctx context.Context, hasMetrics bool) *observe.Watch {
+	o := &s.Config.Observe
+	if o.Off || o.Interval <= 0 {
+		return nil
+	}
+	opt := observe.Options{Clock: s.clock.Now, Interval: o.Interval, ServerLog: o.ServerLog, Do: s.control.Do}
+	if s.folder != nil {
+		opt.Dir = s.folder.Dir
+	}
+	switch {
+	case o.ServerMetrics == "off":
+	case o.ServerMetrics != "auto" && o.ServerMetrics != "":
+		opt.Metrics = []string{o.ServerMetrics}
+	case hasMetrics:
+		for _, base := range s.target.client.BaseURLs {
+			opt.Metrics = append(opt.Metrics, base+"/metrics")
+		}
+	}
+	switch {
+	case strings.Contains(o.GPUMetrics, "://"):
+		opt.DCGM = o.GPUMetrics
+	case o.GPUMetrics == "nvidia-smi" || o.GPUMetrics == "auto" && s.local():
+		path, err := exec.LookPath("nvidia-smi")
+		if err != nil && o.GPUMetrics != "auto" {
+			s.note("GPUs are not watched: %v", err)
+		}
+		opt.SMI = path
+	}
+	w, err := observe.Start(ctx, opt)
+	if err != nil {
+		s.note("the server is not watched: %v", err)
+		return nil
+	}
+	return w
+}
+
+// local reports whether the server is on this machine, so that its GPUs are those that are seen here. The embedded
+// server has none.
+func (s *session) local() bool {
+	if s.Config.Sim.Enabled {
+		return false
+	}
+	if s.target.client.Unix != "" {
+		return true
+	}
+	for _, base := range s.target.client.BaseURLs {
+		u, err := url.Parse(base)
+		if err != nil || !localHost(u.Hostname()) {
+			return false
+		}
+	}
+	return true
+}
+
+func localHost(name string) bool {
+	if own, err := os.Hostname(); err == nil && strings.EqualFold(own, name) || strings.EqualFold(name, "localhost") {
+		return true
+	}
+	ip := net.ParseIP(name)
+	return ip != nil && ip.IsLoopback()
+}
+
+// observed puts what was seen into the result.
+func (s *session) observed() {
+	for _, f := range s.watch.fates {
+		if f.Samples == 0 && f.Failed > 0 {
+			s.note("no samples of the %s: %s", f.Source, f.Error)
+		}
+	}
+	s.run.Observe(s.watch.samples, s.watch.fates, s.Config.Observe.PricePerHour)
+}
