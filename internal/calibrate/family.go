@@ -79,9 +79,13 @@ func families(f *predict.File) ([]*Family, error) {
 		}
 		fam.groups = append(fam.groups, g)
 		for _, p := range procs {
-			if p.Group == name {
-				fam.procs = append(fam.procs, p)
+			if p.Group != name {
+				continue
 			}
+			if err := p.Recall(&g.base); err != nil {
+				return nil, fmt.Errorf("group %s: %w", name, err)
+			}
+			fam.procs = append(fam.procs, p)
 		}
 	}
 	for _, fam := range out {

@@ -10,43 +10,44 @@ import (
 	"spate/internal/call"
 	"spate/internal/metrics"
 	"spate/internal/profile"
-	"spate/internal/sim/cluster"
-	"spate/internal/sim/kv"
 )
 
-// Replayed is the workload of a measured run, from its records: the lengths that went over the wire
-// and the times at which requests were sent. What prompts have in common is not recorded; what the
-// server said it had cached is taken as shared by all.
-func Replayed(recs []call.Record, slots *int) (*Load, error) {
-	l := &Load{Rate: math.Inf(1), Text: "the recorded requests"}
-	var list []call.Record
+// Recorded is what a measured run sent, from its records: the lengths that went over the wire and the
+// times at which requests were sent.
+func Recorded(recs []call.Record) ([]Sent, error) {
+	var list []*call.Record
 	for i := range recs {
 		if r := &recs[i]; r.Phase == call.Measure && r.Outcome == call.OK && r.Out.N > 0 {
-			list = append(list, *r)
+			list = append(list, r)
 		}
 	}
 	if len(list) == 0 {
 		return nil, errors.New("the run has no measured request that ended well")
 	}
-	slices.SortStableFunc(list, func(a, b call.Record) int { return cmp.Compare(a.Sent, b.Sent) })
-	start := list[0].Sent
+	slices.SortStableFunc(list, func(a, b *call.Record) int { return cmp.Compare(a.Sent, b.Sent) })
+	out := make([]Sent, len(list))
+	for i, r := range list {
+		out[i] = Sent{
+			AtMS: float64(r.Sent-list[0].Sent) / 1e6, In: max(1, r.In.N), Out: r.Out.N, Cached: max(0, r.Cached.N),
+		}
+		if r.AskedOut > r.Out.N {
+			out[i].Limit = r.AskedOut
+		}
+	}
+	return out, nil
+}
+
+// Replayed is the workload of a measured run, from its records.
+func Replayed(recs []call.Record, slots *int) (*Load, error) {
+	sent, err := Recorded(recs)
+	if err != nil {
+		return nil, err
+	}
+	w := Workload{Sent: sent}
 	if slots != nil {
-		l.Slots = *slots
+		w.Slots = *slots
 	}
-	for i := range list {
-		r := &list[i]
-		in := max(1, r.In.N)
-		prompt := []kv.Segment{{Stream: freshStreams + uint64(i), Len: in}}
-		if shared := min(r.Cached.N, in-1); shared > 0 {
-			prompt = []kv.Segment{{Stream: 1, Len: shared}, {Stream: freshStreams + uint64(i), Len: in - shared}}
-		}
-		c := Request{Call: cluster.Call{Prompt: prompt, Out: r.Out.N, MaxOut: max(r.Out.N, r.AskedOut), At: r.Sent - start}}
-		if l.Slots > 0 {
-			c.At = 0
-		}
-		l.Requests = append(l.Requests, c)
-	}
-	return l, nil
+	return &Load{Rate: math.Inf(1), Text: "the recorded requests", Slots: w.Slots, Requests: w.replayed(0)}, nil
 }
 
 // FromSummary are the figures of a measured run under vLLM's names.

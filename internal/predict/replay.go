@@ -14,8 +14,10 @@ import (
 
 // Process is the runs of one server process, in the order in which they were made.
 type Process struct {
-	Group string
-	runs  []run
+	Group   string
+	runs    []run
+	past    past
+	smaller []run // of the file, that may have come before
 }
 
 // run is a row ready to be replayed.
@@ -44,8 +46,14 @@ func Processes(f *File) []*Process {
 		}
 		p.runs = append(p.runs, run{row: r, list: r.Workload.Requests(uint64(i)), keep: true})
 	}
+	var all []run
+	for _, p := range out {
+		all = append(all, p.runs...)
+	}
 	for _, p := range out {
 		slices.SortStableFunc(p.runs, func(a, b run) int { return cmp.Compare(a.row.Order, b.row.Order) })
+		p.past.again = len(p.runs) > 1
+		p.smaller = smallerRuns(&p.runs[0], all)
 	}
 	return out
 }
@@ -64,7 +72,7 @@ func (p *Process) Rows() []*Row {
 // Only is the process with figures wanted for some rows; runs after the last of them are left out.
 // It is nil when none is wanted.
 func (p *Process) Only(want func(*Row) bool) *Process {
-	out := &Process{Group: p.Group}
+	out := &Process{Group: p.Group, past: p.past, smaller: p.smaller}
 	last := -1
 	for i, r := range p.runs {
 		r.keep = want(r.row)
@@ -80,29 +88,21 @@ func (p *Process) Only(want func(*Row) bool) *Process {
 	return out
 }
 
-// Replay runs the process on a fresh server. The clients of the reference reports sent one request
-// ahead of each run, and their logs show that the first run of a process was made twice when its
-// cache outlives it.
+// Replay runs the process on a fresh server, with what it did before (see Recall). The clients of the
+// reference reports sent one request ahead of each run.
 func (p *Process) Replay(prof *profile.Profile, cost *profile.Cost, seed uint64) (map[string]Metrics, error) {
 	server, err := cluster.New(prof.Cluster(cost, seed))
 	if err != nil {
 		return nil, err
 	}
 	out := map[string]Metrics{}
-	for i := range p.runs {
-		r := &p.runs[i]
-		times := 1
-		if i == 0 && len(p.runs) > 1 {
-			times = 2
+	for _, r := range p.played() {
+		m, err := replayOne(server, cost, &r)
+		if err != nil {
+			return nil, fmt.Errorf("replaying row %s: %w", r.row.ID, err)
 		}
-		for k := range times {
-			m, err := replayOne(server, cost, r)
-			if err != nil {
-				return nil, fmt.Errorf("replaying row %s: %w", r.row.ID, err)
-			}
-			if k == 0 && r.keep {
-				out[r.row.ID] = m
-			}
+		if r.keep {
+			out[r.row.ID] = m
 		}
 	}
 	return out, nil

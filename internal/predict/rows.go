@@ -42,6 +42,9 @@ type Workload struct {
 	Output    int     `json:"output_len"`
 	Cap       int     `json:"output_cap,omitempty"` // answers end by themselves, at the latest here
 	Prefix    int     `json:"prefix_len,omitempty"`
+	Spread    float64 `json:"input_spread,omitempty"`  // lengths are uniform within this share of their mean ...
+	OutSpread float64 `json:"output_spread,omitempty"` // ... instead of all equal
+	Shape     float64 `json:"burstiness,omitempty"`    // of arrivals at a rate; 0: one, Poisson
 	IgnoreEOS bool    `json:"ignore_eos"`
 	Client    string  `json:"client,omitempty"`
 	Seed      *uint32 `json:"seed,omitempty"`
@@ -49,6 +52,16 @@ type Workload struct {
 	In        int     `json:"total_input_tokens,omitempty"`
 	Out       int     `json:"total_output_tokens,omitempty"`
 	Completed int     `json:"completed,omitempty"`
+	Sent      []Sent  `json:"sent,omitempty"` // every request, where each is known; then the rest only describes
+}
+
+// Sent is one request of a run that was recorded.
+type Sent struct {
+	AtMS   float64 `json:"at_ms"`
+	In     int     `json:"in"`
+	Out    int     `json:"out"`
+	Limit  int     `json:"limit,omitempty"`  // on its output, where it is above Out
+	Cached int     `json:"cached,omitempty"` // prompt tokens that the server had
 }
 
 // LogSample is one line of the engine's own log during a run.
@@ -135,25 +148,17 @@ func ParseRows(data []byte) (*File, error) {
 	if len(f.Rows) == 0 {
 		return nil, fmt.Errorf("reading rows: there are none; a rows file has \"engines\" and \"rows\"")
 	}
-	seen := map[string]bool{}
-	for i := range f.Rows {
-		r := &f.Rows[i]
-		if r.ID == "" || seen[r.ID] {
-			return nil, fmt.Errorf("reading rows: row %d has no id of its own (%q)", i, r.ID)
-		}
-		seen[r.ID] = true
-		if _, ok := f.Engines[r.Group]; !ok {
-			return nil, fmt.Errorf("reading row %s: its group %q is not among the engines", r.ID, r.Group)
-		}
-		if err := r.Workload.complete(); err != nil {
-			return nil, fmt.Errorf("reading row %s: %w", r.ID, err)
-		}
+	if err := f.Complete(); err != nil {
+		return nil, err
 	}
 	return &f, nil
 }
 
 // complete fills in what follows from the rest.
 func (w *Workload) complete() error {
+	if len(w.Sent) > 0 {
+		return w.recorded()
+	}
 	if w.Completed == 0 {
 		w.Completed = w.Prompts
 	}
@@ -170,6 +175,42 @@ func (w *Workload) complete() error {
 	if w.In < n || w.Out < n || w.In/n > maxTokens || w.Out/n > maxTokens || w.Input > maxTokens || w.Output > maxTokens ||
 		w.Input < 0 || w.Output < 0 || w.Cap < 0 || w.Slots < 0 {
 		return fmt.Errorf("input and output lengths make no sense: %d and %d tokens in %d requests", w.In, w.Out, n)
+	}
+	return nil
+}
+
+// recorded fills in the totals of a recorded run.
+func (w *Workload) recorded() error {
+	n := len(w.Sent)
+	w.Completed, w.In, w.Out = n, 0, 0
+	last := 0.0
+	for i := range w.Sent {
+		s := &w.Sent[i]
+		if s.In < 1 || s.Out < 1 || s.In > maxTokens || s.Out > maxTokens || s.Limit > maxTokens || !(s.AtMS >= last) || s.AtMS > 1e12 || n > maxPrompts {
+			return fmt.Errorf("request %d of those sent makes no sense, or comes before the one ahead of it", i)
+		}
+		last = s.AtMS
+		w.In += s.In
+		w.Out += s.Out
+	}
+	return nil
+}
+
+// Complete checks rows that were made rather than read, and fills in what follows from the rest.
+func (f *File) Complete() error {
+	seen := map[string]bool{}
+	for i := range f.Rows {
+		r := &f.Rows[i]
+		if r.ID == "" || seen[r.ID] {
+			return fmt.Errorf("reading rows: row %d has no id of its own (%q)", i, r.ID)
+		}
+		seen[r.ID] = true
+		if _, ok := f.Engines[r.Group]; !ok {
+			return fmt.Errorf("reading row %s: its group %q is not among the engines", r.ID, r.Group)
+		}
+		if err := r.Workload.complete(); err != nil {
+			return fmt.Errorf("reading row %s: %w", r.ID, err)
+		}
 	}
 	return nil
 }

@@ -41,6 +41,9 @@ func Validate(f *File, profiles []*profile.Profile, seed uint64, intervals bool)
 		if err != nil {
 			return nil, fmt.Errorf("predicting %s: %w; make one with spate calibrate", p.Group, err)
 		}
+		if err := p.Recall(prof); err != nil {
+			return nil, err
+		}
 		tasks = append(tasks, &task{proc: p, prof: prof, cost: &prof.Cost})
 		for i := range prof.Set {
 			if intervals {

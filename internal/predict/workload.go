@@ -22,7 +22,6 @@ const (
 	chatMin      = 4
 	chatMaxIn    = 1024
 	chatMaxTotal = 2048
-	earlyShare   = 0.6 // of its limit, by which an answer that ends early falls short on average
 	sleepDrift   = time.Millisecond
 	freshStreams = 1 << 40 // streams nobody else uses
 )
@@ -35,6 +34,9 @@ type Request struct {
 
 // Requests makes the requests of a row. Row number salt keeps prompts that nothing shares apart.
 func (w *Workload) Requests(salt uint64) []Request {
+	if len(w.Sent) > 0 {
+		return w.replayed(salt)
+	}
 	n := w.Completed
 	in, out := w.lengths()
 	list := make([]Request, n)
@@ -43,7 +45,11 @@ func (w *Workload) Requests(salt uint64) []Request {
 		if w.repeats() {
 			stream = uint64(i) + 1
 		}
-		list[i].Call = cluster.Call{Prompt: []kv.Segment{{Stream: stream, Len: in[i]}}, Out: out[i], MaxOut: max(out[i], w.Output, w.Cap)}
+		prompt := []kv.Segment{{Stream: stream, Len: in[i]}}
+		if shared := min(w.Prefix, in[i]-1); shared > 0 {
+			prompt = []kv.Segment{{Stream: freshStreams - 1, Len: shared}, {Stream: stream, Len: in[i] - shared}}
+		}
+		list[i].Call = cluster.Call{Prompt: prompt, Out: out[i], MaxOut: max(out[i], w.Output, w.Cap)}
 		if !w.IgnoreEOS && out[i] < max(w.Output, w.Cap) {
 			list[i].Stops = true
 		}
@@ -71,10 +77,14 @@ func (w *Workload) schedule(list []Request) {
 	if w.Seed != nil {
 		seed = *w.Seed
 	}
-	plan, err := schedule.VLLM(len(list), float64(w.Rate), 1, seed)
+	shape := w.Shape
+	if shape == 0 {
+		shape = 1
+	}
+	plan, err := schedule.VLLM(len(list), float64(w.Rate), shape, seed)
 	drift := time.Duration(0)
 	if strings.Contains(w.Client, "0.6") || strings.Contains(w.Client, "gaps after each send") {
-		plan, err = schedule.Slept(len(list), float64(w.Rate), 1, seed)
+		plan, err = schedule.Slept(len(list), float64(w.Rate), shape, seed)
 		drift = sleepDrift
 	}
 	if err != nil {
@@ -104,11 +114,47 @@ func (w *Workload) lengths() (in, out []int) {
 	case w.Dataset == "sonnet":
 		return normal(draw, n, w.In, sonnetSpread*float64(w.Input)), spread(n, w.Out)
 	}
-	in = spread(n, w.In)
-	if w.IgnoreEOS || w.Output == 0 {
-		return in, spread(n, w.Out)
+	in = uniform(draw, n, w.In, w.Spread)
+	if w.IgnoreEOS || w.Output == 0 || w.OutSpread > 0 {
+		return in, uniform(draw, n, w.Out, w.OutSpread)
 	}
 	return in, w.stopped()
+}
+
+// replayed are the requests of a recorded run. What prompts have in common is not recorded; what the
+// server said it had cached is taken as shared by all.
+func (w *Workload) replayed(salt uint64) []Request {
+	list := make([]Request, len(w.Sent))
+	for i := range w.Sent {
+		s := &w.Sent[i]
+		own := freshStreams + salt<<24 + uint64(i)
+		prompt := []kv.Segment{{Stream: own, Len: s.In}}
+		if shared := min(s.Cached, s.In-1); shared > 0 {
+			prompt = []kv.Segment{{Stream: 1, Len: shared}, {Stream: own, Len: s.In - shared}}
+		}
+		c := cluster.Call{Prompt: prompt, Out: s.Out, MaxOut: max(s.Out, s.Limit)}
+		if w.Slots == 0 { // a closed loop sends when a place is free
+			c.At = time.Duration(s.AtMS * 1e6)
+		}
+		list[i].Call = c
+	}
+	return list
+}
+
+// uniform are n whole numbers with a given total, spread evenly over a share of their mean to both
+// sides, in random order.
+func uniform(draw *rand.Rand, n, total int, share float64) []int {
+	out := spread(n, total)
+	if share <= 0 {
+		return out
+	}
+	for i := range out {
+		at := (float64(i)+0.5)/float64(n)*2 - 1
+		out[i] = max(1, int(math.Round(float64(out[i])*(1+share*at))))
+	}
+	settle(out, total)
+	draw.Shuffle(n, func(i, j int) { out[i], out[j] = out[j], out[i] })
+	return out
 }
 
 // spread divides a total evenly.
@@ -127,25 +173,27 @@ func btoi(b bool) int {
 	return 0
 }
 
-// stopped are answers of full length but for a few that ended early and make up what is missing from
-// the total. They are spread over the run, more and less early in turn.
+// stopped are answers of full length but for those that ended early: as few as can make up what is
+// missing from the total (vLLM's log lines of such runs show no more missing), spread over the run and
+// as different in length as their total allows.
 func (w *Workload) stopped() []int {
 	n := w.Completed
 	out := make([]int, n)
 	for i := range out {
 		out[i] = w.Output
 	}
-	missing := n*w.Output - w.Out
-	if missing <= 0 {
+	missing, most := n*w.Output-w.Out, w.Output-1
+	if missing <= 0 || most < 1 {
 		return out
 	}
-	k := max(1, int(math.Round(float64(missing)/(earlyShare*float64(w.Output)))))
-	k = min(max(k, missing/max(1, w.Output-1)+1), n)
+	k := min((missing+most-1)/most, n)
+	mean := missing / k
 	for j := range k {
-		share := (float64(j) + 0.5) / float64(k) // a fair deal would be one half on average
-		cut := int(float64(missing) / float64(k) * (0.5 + share))
-		i := (j*n + n/2) / k
-		out[i] = max(1, w.Output-cut)
+		cut := mean + (most-mean)*(2*j+1-k)/k
+		if j < missing%k {
+			cut++
+		}
+		out[(j*n+n/2)/k] -= min(cut, most)
 	}
 	return out
 }
