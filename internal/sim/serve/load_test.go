@@ -107,13 +107,7 @@ func TestStuckClient(t *testing.T) {
 	}
 	defer func() { _ = nc.Close() }()
 	sendRaw(t, nc, `{"prompt":"a","max_tokens":60000,"stream":true}`)
-	deadline := time.Now().Add(10 * time.Second)
-	for s.Stats().Jams == 0 && time.Now().Before(deadline) {
-		time.Sleep(time.Millisecond)
-	}
-	if s.Stats().Jams == 0 {
-		t.Fatal("the socket never filled up")
-	}
+	await(t, "the socket is full", func() bool { return s.Stats().Jams > 0 })
 	if n := len(collect(t, httpClient(t), s.URL()+"/v1/completions", streamBody)); n != 22 {
 		t.Errorf("another client got %d events", n)
 	}
@@ -145,9 +139,7 @@ func TestStuckClientLeaves(t *testing.T) {
 		}
 		jams := s.Stats().Jams
 		sendRaw(t, nc, `{"prompt":"a","max_tokens":100000,"stream":true}`)
-		for deadline := time.Now().Add(10 * time.Second); s.Stats().Jams == jams && time.Now().Before(deadline); {
-			time.Sleep(time.Millisecond)
-		}
+		await(t, "the socket is full", func() bool { return s.Stats().Jams > jams })
 		_ = nc.Close()
 	}
 	waitIdle(t, s)
@@ -160,26 +152,20 @@ func TestStuckClientLeaves(t *testing.T) {
 
 func waitIdle(t *testing.T, s *Server) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); s.Stats().Active > 0; {
-		if time.Now().After(deadline) {
-			t.Fatalf("still active: %+v", s.Stats())
-		}
-		time.Sleep(time.Millisecond)
-	}
+	await(t, "no request is active", func() bool { return s.Stats().Active == 0 })
 }
 
 func TestClientLeaves(t *testing.T) {
-	s := start(t, Config{Timetable: TimetableConfig{TTFT: time.Millisecond, ITL: 5 * time.Millisecond, MaxRunning: 3}})
+	s := start(t, Config{Timetable: TimetableConfig{TTFT: time.Millisecond, ITL: time.Minute, MaxRunning: 3}})
 	c := httpClient(t)
 	for _, body := range []string{
 		`{"prompt":"a","max_tokens":1000,"stream":true}`,
 		`{"prompt":"a","max_tokens":1000}`,
 	} {
+		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		for range 6 { // more than may run: some leave the queue
 			wg.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-				defer cancel()
 				req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL()+"/v1/completions", strings.NewReader(body))
 				if err != nil {
 					t.Error(err)
@@ -195,9 +181,11 @@ func TestClientLeaves(t *testing.T) {
 				}
 			})
 		}
+		await(t, "all have come and three run", func() bool { st := s.State(); return st.Running == 3 && st.Waiting == 3 })
+		cancel()
 		wg.Wait()
+		waitIdle(t, s)
 	}
-	waitIdle(t, s)
 	_, page := fetch(t, c, s.URL()+"/metrics", "")
 	for _, want := range []string{
 		`vllm:num_requests_running{engine="0",model_name="spate-sim"} 0`,
@@ -212,18 +200,25 @@ func TestClientLeaves(t *testing.T) {
 
 func TestKeepAlive(t *testing.T) {
 	s := start(t, Config{})
-	c := httpClient(t)
-	for i := range 20 {
-		path, body := "/v1/completions", streamBody
-		if i%2 == 1 {
-			path, body = "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"max_tokens":2}`
-		}
-		if status, _ := fetch(t, c, s.URL()+path, body); status != 200 {
-			t.Fatalf("request %d: %d", i, status)
-		}
+	nc, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
 	}
-	if n := s.Stats().Connections; n != 1 {
-		t.Errorf("%d connections for requests one after another", n)
+	defer func() { _ = nc.Close() }()
+	br := bufio.NewReader(nc)
+	for i := range 20 {
+		body := streamBody
+		if i%2 == 1 {
+			body = `{"prompt":"a b","max_tokens":2}`
+		}
+		sendRaw(t, nc, body)
+		resp, err := http.ReadResponse(br, nil)
+		if err != nil || resp.StatusCode != 200 || resp.Close {
+			t.Fatalf("request %d: %+v, %v", i, resp, err)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -284,18 +279,16 @@ func TestOldAndOddHTTP(t *testing.T) {
 
 func TestStopWaitsThenCuts(t *testing.T) {
 	for _, c := range []struct {
-		grace  time.Duration
-		status string
-	}{{5 * time.Second, "ok"}, {0, "abort"}} {
-		s := start(t, Config{Timetable: TimetableConfig{TTFT: 20 * time.Millisecond, ITL: 10 * time.Millisecond}, Grace: c.grace})
+		grace, ttft time.Duration
+		status      string
+	}{{30 * time.Second, 20 * time.Millisecond, "ok"}, {0, time.Hour, "abort"}} {
+		s := start(t, Config{Timetable: TimetableConfig{TTFT: c.ttft, ITL: 10 * time.Millisecond}, Grace: c.grace})
 		nc, err := net.Dial("tcp", s.Addr())
 		if err != nil {
 			t.Fatal(err)
 		}
 		sendRaw(t, nc, ask8)
-		for s.Stats().Active == 0 {
-			time.Sleep(time.Millisecond)
-		}
+		await(t, "the request is active", func() bool { return s.Stats().Active == 1 })
 		if err := s.Stop(); err != nil {
 			t.Fatal(err)
 		}
@@ -305,7 +298,7 @@ func TestStopWaitsThenCuts(t *testing.T) {
 		if len(tr) != 1 || tr[0].Status != c.status || bytes.Contains(b, []byte("[DONE]")) != (c.status == "ok") {
 			t.Errorf("grace %v: %+v, %q", c.grace, tr, b)
 		}
-		if _, err := net.Dial("tcp", s.Addr()); err == nil {
+		if !refuses(t, s.Addr()) {
 			t.Error("still listening")
 		}
 	}

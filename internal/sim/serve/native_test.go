@@ -94,9 +94,7 @@ func TestSGLangInfo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }() // the server drops the stream anyway
-	for s.State().Running == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	await(t, "the request runs", func() bool { return s.State().Running == 1 })
 	if status, _ := fetch(t, c, s.URL()+"/flush_cache", ""); status != 400 {
 		t.Errorf("flushing while a request runs: %d, want 400", status)
 	}
@@ -216,9 +214,11 @@ func TestEngineDeath(t *testing.T) {
 			results <- result{status, body}
 		}()
 	}
-	for n := 0; n < 2; time.Sleep(time.Millisecond) {
+	await(t, "the engine has both requests", func() bool {
+		n := 0
 		s.pacer.ask(func(Engine) { n = len(e.outs) })
-	}
+		return n == 2
+	})
 	if status, body := fetch(t, c, s.URL()+"/sim/engine", `{"action":"die"}`); status != 200 {
 		t.Fatalf("%d %s", status, body)
 	}
@@ -237,6 +237,7 @@ func TestEngineDeath(t *testing.T) {
 	if status, _ := fetch(t, c, s.URL()+"/v1/completions", `{"prompt":"x"}`); status != 500 {
 		t.Errorf("new request %d", status)
 	}
+	waitIdle(t, s)
 	if got := len(s.Truth().All()); got != 2 || s.Truth().All()[0].Status != "error" {
 		t.Errorf("%d truths, %+v", got, s.Truth().All()[0])
 	}
