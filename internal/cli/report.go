@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate/internal/config"
+	"spate/internal/picture"
 	"spate/internal/report"
 	"spate/internal/runs"
 	"spate/internal/table"
@@ -22,11 +23,12 @@ import (
 type reportFlags struct {
 	outputs []string
 	format  string
+	charts  []string
 	table   table.Options
 }
 
 // reportFormats are the views by name, which is also their file's extension.
-var reportFormats = []string{"text", "md", "csv", "json"}
+var reportFormats = []string{"text", "md", "csv", "json", "png", "svg"}
 
 // newReport is `spate report RUN...`.
 func newReport(p Process) *cobra.Command {
@@ -42,12 +44,14 @@ table. With -o the file's ending says what is written:
   .md    the wide comparison table and, below it, what it says in sentences
   .csv   the same table with every digit
   .json  the same as objects
+  .png   curves over load, or distributions of one run's latencies, as a picture; .svg likewise
 
 A run that was killed left no result.json. Its report is computed from the records of the requests that had
 finished, and says so.`,
 		Example: `  spate report spate-runs/20261115-120000-model-1a2b     one run, as text
   spate report results.md                                a wide table of the blocks in a page
   spate report spate-runs -o table.md -o table.csv       all runs side by side
+  spate report spate-runs -o curves.svg                  throughput against latency, as a picture
   spate report logs/ --group-by request_rate --split     a table per request rate`,
 		Args: atLeastOne("run folder or file"),
 		RunE: func(_ *cobra.Command, refs []string) error {
@@ -57,6 +61,7 @@ finished, and says so.`,
 	cmd.Flags().StringArrayVarP(&f.outputs, "output", "o", nil, "write to this `file`; its ending says in which form (repeatable)")
 	cmd.Flags().StringVar(&f.format, "format", "", "form of what is printed: "+strings.Join(reportFormats, ", "))
 	cmd.Flags().StringSliceVar(&f.table.Columns, "columns", nil, "figures of the table, by vLLM's `names` (mean_ttft_ms,p99_itl_ms)")
+	cmd.Flags().StringSliceVar(&f.charts, "charts", nil, "charts of a picture, by `name`; a wrong name lists them")
 	cmd.Flags().StringVar(&f.table.GroupBy, "group-by", "", "`setting` the rows are ordered by; none keeps their order")
 	cmd.Flags().BoolVar(&f.table.Split, "split", false, "a table per value of that setting")
 	return cmd
@@ -145,8 +150,22 @@ func view(w io.Writer, format string, set []runs.Entry, f reportFlags) error {
 		return table.CSV(w, set, f.table)
 	case "json":
 		return table.JSON(w, set, f.table)
+	case "png", "svg":
+		return drawn(w, format, set, f.charts)
 	}
 	return reportText(w, set)
+}
+
+// drawn is a picture of the charts that are named, or of the most telling ones.
+func drawn(w io.Writer, format string, set []runs.Entry, ids []string) error {
+	charts, err := picture.Charts(set, ids)
+	if err != nil {
+		return err
+	}
+	if format == "svg" {
+		return picture.SVG(w, charts)
+	}
+	return picture.PNG(w, charts)
 }
 
 // reportText is each run's block and findings.

@@ -20,7 +20,7 @@ type Group struct {
 var loads = []string{"num_prompts", "max_concurrency", "request_rate"}
 
 // setups are the facts of a result, beside its labels, by which set-ups differ.
-var setups = []string{"headings", "model", "backend", "dataset", "input_len", "output_len", "tensor_parallel_size", "server_command", "label"}
+var setups = []string{runs.TheSetting, "model", "backend", "dataset", "input_len", "output_len", "tensor_parallel_size", "server_command"}
 
 // Groups splits a set by the named settings or, without any, by what differs between its runs besides their load.
 func Groups(set []runs.Entry, by []string) []Group {

@@ -20,6 +20,7 @@ type Entry struct {
 	ID     string // of the run; file:line where the result has no name of its own
 	Name   string // short, for tables and legends; Label makes it unique in a set
 	Labels map[string]string
+	Key    string // Identity, where an export or the store tells it; empty elsewhere
 
 	// Result has the figures under vLLM's names, as they were printed, and what is known around them.
 	Result harvest.Result
@@ -52,12 +53,25 @@ func (e *Entry) Text(name string) string {
 	return f.Text
 }
 
-// Setting is a label or, where there is none of that name, a fact from the result's context.
+// TheSetting is the name of the setting that stands for all others: what the author of a page or a run
+// called the set-up. See Setting.
+const TheSetting = "setting"
+
+// Setting is a label or, where there is none of that name, a fact from the result's context. TheSetting is
+// the nearest heading above a result, or its --label.
 func (e *Entry) Setting(name string) string {
 	if v, ok := e.Labels[name]; ok {
 		return v
 	}
-	return e.Result.Context.Text(name)
+	if name != TheSetting {
+		return e.Result.Context.Text(name)
+	}
+	if f, ok := e.Result.Context.Get("headings"); ok {
+		if texts, ok := f.Value.([]string); ok && len(texts) > 0 {
+			return texts[len(texts)-1]
+		}
+	}
+	return e.Setting("label")
 }
 
 // Records are the run's requests; nil where only summaries are known, and where the records are gone.

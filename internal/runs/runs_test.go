@@ -73,6 +73,9 @@ func TestReadFindsOwnAndOthersResults(t *testing.T) {
 	if other.Run != nil || other.ID != page+":3" || other.Text("mean_ttft_ms") != "12.50" || !other.Measured() {
 		t.Errorf("block: %+v", other)
 	}
+	if got := other.Setting(TheSetting); got != "QPS 2" {
+		t.Errorf("the block's setting is %q, want its heading", got)
+	}
 	if v, ok := other.Float("request_throughput"); !ok || v != 1.5 {
 		t.Errorf("request throughput %v %v", v, ok)
 	}

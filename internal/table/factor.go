@@ -24,15 +24,12 @@ type Setting struct {
 	Value string
 }
 
-// settingKey is the factor made of the headings above a result, or its label.
-const settingKey = "setting"
-
 // runKey is the factor that names the result itself; it is used when nothing else tells results apart.
 const runKey = "run"
 
 // known are the factors a result's context may have, in the order of columns. Labels come after setting.
 var known = []Factor{
-	{Key: settingKey, Title: "Setting"},
+	{Key: runs.TheSetting, Title: "Setting"},
 	{Key: "model", Title: "Model"},
 	{Key: "backend", Title: "Backend"},
 	{Key: "dataset", Title: "Dataset"},
@@ -128,9 +125,6 @@ func factorsOf(entries []*runs.Entry) []Factor {
 
 // valueOf is what a result says of a factor, numbers in their shortest form so that 2 and 2.0 are one.
 func valueOf(e *runs.Entry, key string) string {
-	if key == settingKey {
-		return settingOf(e)
-	}
 	v := e.Setting(key)
 	if n, err := strconv.ParseFloat(v, 64); err == nil {
 		if v = strconv.FormatFloat(n, 'f', -1, 64); v == "+Inf" {
@@ -138,18 +132,6 @@ func valueOf(e *runs.Entry, key string) string {
 		}
 	}
 	return v
-}
-
-func settingOf(e *runs.Entry) string {
-	if v := e.Labels[settingKey]; v != "" {
-		return v
-	}
-	if f, ok := e.Result.Context.Get("headings"); ok {
-		if texts, ok := f.Value.([]string); ok && len(texts) > 0 {
-			return texts[len(texts)-1]
-		}
-	}
-	return e.Setting("label")
 }
 
 // group orders the rows by a factor's value, keeping the given order within one.

@@ -84,7 +84,7 @@ func (g *Grid) words(r Row, keep func(Factor) bool) string {
 
 // who is what answered; a setting named after the model says it once.
 func (g *Grid) who(r Row) string {
-	setting := settingOf(r.Entry)
+	setting := r.Entry.Setting(runs.TheSetting)
 	return g.words(r, func(f Factor) bool {
 		base := r.Entry.Setting("model")
 		base = base[strings.LastIndexByte(base, '/')+1:]

@@ -1,0 +1,240 @@
+// Package picture draws the charts of curve without a browser, as PNG or SVG, for READMEs and papers. It
+// comes after curve, whose numbers it takes as they are, and before the report command. choose.go picks
+// the charts a set of results deserves; scale.go holds the axes. Read this file first.
+package picture
+
+import (
+	"errors"
+	"fmt"
+	"image/color"
+	"io"
+	"math"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"spate/internal/curve"
+)
+
+// The size of one chart, and how many stand side by side.
+const (
+	width   = 6 * vg.Inch
+	height  = 4 * vg.Inch
+	perLine = 2
+	dpi     = 120
+)
+
+// palette tells eight lines apart for every kind of colour vision (Okabe and Ito); dashes and marks tell
+// them apart in print.
+var palette = []color.RGBA{
+	{0x00, 0x72, 0xb2, 0xff},
+	{0xd5, 0x5e, 0x00, 0xff},
+	{0x00, 0x9e, 0x73, 0xff},
+	{0xcc, 0x79, 0xa7, 0xff},
+	{0xe6, 0x9f, 0x00, 0xff},
+	{0x56, 0xb4, 0xe9, 0xff},
+	{0x00, 0x00, 0x00, 0xff},
+	{0x99, 0x99, 0x33, 0xff},
+}
+
+var dashes = [][]vg.Length{nil, {vg.Points(6), vg.Points(3)}, {vg.Points(2), vg.Points(2)}, {vg.Points(8), vg.Points(3), vg.Points(2), vg.Points(3)}}
+
+var marks = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{}, draw.PlusGlyph{}, draw.PyramidGlyph{}}
+
+var errNothing = errors.New("there is nothing to draw: the results have neither records nor figures at several loads")
+
+// PNG draws the charts side by side.
+func PNG(w io.Writer, charts []curve.Chart) error {
+	if len(charts) == 0 {
+		return errNothing
+	}
+	wide, high := size(len(charts))
+	canvas := vgimg.NewWith(vgimg.UseWH(wide, high), vgimg.UseDPI(dpi), vgimg.UseBackgroundColor(color.White))
+	if err := tile(draw.New(canvas), charts); err != nil {
+		return err
+	}
+	if _, err := (vgimg.PngCanvas{Canvas: canvas}).WriteTo(w); err != nil {
+		return fmt.Errorf("write picture: %w", err)
+	}
+	return nil
+}
+
+// SVG draws the charts side by side.
+func SVG(w io.Writer, charts []curve.Chart) error {
+	if len(charts) == 0 {
+		return errNothing
+	}
+	wide, high := size(len(charts))
+	canvas := vgsvg.New(wide, high)
+	if err := tile(draw.New(canvas), charts); err != nil {
+		return err
+	}
+	if _, err := canvas.WriteTo(w); err != nil {
+		return fmt.Errorf("write picture: %w", err)
+	}
+	return nil
+}
+
+func size(n int) (wide, high vg.Length) {
+	return width * vg.Length(min(n, perLine)), height * vg.Length((n+perLine-1)/perLine)
+}
+
+// tile draws each chart in its place.
+func tile(c draw.Canvas, charts []curve.Chart) error {
+	tiles := draw.Tiles{Rows: (len(charts) + perLine - 1) / perLine, Cols: min(len(charts), perLine), PadX: vg.Points(12), PadY: vg.Points(12), PadTop: vg.Points(6), PadBottom: vg.Points(6), PadLeft: vg.Points(6), PadRight: vg.Points(12)}
+	for i := range charts {
+		p, err := newPlot(&charts[i])
+		if err != nil {
+			return fmt.Errorf("draw %s: %w", charts[i].ID, err)
+		}
+		p.Draw(tiles.At(c, i%perLine, i/perLine))
+	}
+	return nil
+}
+
+// newPlot is one chart.
+func newPlot(c *curve.Chart) (*plot.Plot, error) {
+	p := plot.New()
+	p.BackgroundColor = color.White
+	p.Title.Text = c.Title
+	p.Title.Padding = vg.Points(6)
+	p.X.Label.Text, p.Y.Label.Text = label(c.X), label(c.Y)
+	p.X.Padding, p.Y.Padding = 0, 0
+	write(&p.Title.TextStyle, 12)
+	for _, style := range []*text.Style{&p.X.Label.TextStyle, &p.Y.Label.TextStyle} {
+		write(style, 9)
+	}
+	for _, style := range []*text.Style{&p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
+		write(style, 8)
+	}
+	p.Legend.Top = true
+	p.Legend.Left = legendLeft(c)
+	p.Legend.Padding = vg.Points(2)
+	grid := plotter.NewGrid()
+	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{0xe4}, color.Gray{0xe4}
+	p.Add(grid)
+	colour := -1
+	for i := range c.Lines {
+		l := usable(c, &c.Lines[i])
+		if !c.Lines[i].Faint || colour < 0 {
+			colour++
+		}
+		if len(l) == 0 {
+			continue
+		}
+		if err := add(p, &c.Lines[i], l, colour); err != nil {
+			return nil, err
+		}
+	}
+	setScales(p, c)
+	room(p, c)
+	return p, nil
+}
+
+// write sets words in a plain face.
+func write(s *text.Style, points float64) {
+	s.Font.Variant, s.Font.Size = "Sans", vg.Points(points)
+}
+
+// legendLeft puts the legend where the lines are not: curves of load and shares rise to the right.
+func legendLeft(c *curve.Chart) bool { return c.Y.Scale != curve.Linear || c.X.Scale == curve.Linear }
+
+// room makes the vertical axis taller by what the legend takes, so that it hides no line.
+func room(p *plot.Plot, c *curve.Chart) {
+	names := 0
+	for i := range c.Lines {
+		if c.Lines[i].Name != "" && !c.Lines[i].Faint {
+			names++
+		}
+	}
+	share := min(0.5, 0.045*float64(names)+0.02)
+	if c.Y.Scale == curve.Log {
+		p.Y.Max *= math.Pow(p.Y.Max/p.Y.Min, share/(1-share))
+		return
+	}
+	p.Y.Max += (p.Y.Max - p.Y.Min) * share / (1 - share)
+}
+
+func label(a curve.Axis) string {
+	if a.Unit == "" || a.Unit == a.Name {
+		return a.Name
+	}
+	return a.Name + " (" + a.Unit + ")"
+}
+
+// usable are the points of a line that its axes can show; bars and steps become their outline.
+func usable(c *curve.Chart, l *curve.Line) plotter.XYs {
+	var out plotter.XYs
+	put := func(x, y float64) {
+		if shows(c.X, x) && shows(c.Y, y) {
+			out = append(out, plotter.XY{X: place(c.X, x), Y: place(c.Y, y)})
+		}
+	}
+	switch l.Kind {
+	case curve.Bars, curve.Steps:
+		floor := 0.0
+		if c.Y.Scale == curve.Log {
+			floor = math.NaN()
+		}
+		if l.Kind == curve.Bars && len(l.X) > 0 {
+			put(l.X[0], floor)
+		}
+		for i := 0; i+1 < len(l.X) && i < len(l.Y); i++ {
+			put(l.X[i], l.Y[i])
+			put(l.X[i+1], l.Y[i])
+		}
+		if l.Kind == curve.Bars && len(l.X) > 0 {
+			put(l.X[len(l.X)-1], floor)
+		}
+	default:
+		for i := range min(len(l.X), len(l.Y)) {
+			put(l.X[i], l.Y[i])
+		}
+	}
+	return out
+}
+
+// add draws one line in its colour.
+func add(p *plot.Plot, l *curve.Line, points plotter.XYs, colour int) error {
+	c := palette[colour%len(palette)]
+	if l.Faint {
+		c = faint(c)
+	}
+	var shown []plot.Thumbnailer
+	if l.Kind != curve.Dots {
+		line, err := plotter.NewLine(points)
+		if err != nil {
+			return err
+		}
+		line.Color, line.Width, line.Dashes = c, vg.Points(1.4), dashes[colour/2%len(dashes)]
+		if l.Kind == curve.Bars {
+			line.FillColor = faint(c)
+		}
+		p.Add(line)
+		shown = append(shown, line)
+	}
+	if l.Kind == curve.Dots || l.Kind == curve.Marks {
+		dots, err := plotter.NewScatter(points)
+		if err != nil {
+			return err
+		}
+		dots.Color, dots.Radius, dots.Shape = c, vg.Points(3), marks[colour%len(marks)]
+		p.Add(dots)
+		shown = append(shown, dots)
+	}
+	if l.Name != "" && !l.Faint {
+		p.Legend.Add(l.Name, shown...)
+	}
+	return nil
+}
+
+// faint is a colour nearer to white.
+func faint(c color.RGBA) color.RGBA {
+	mix := func(v uint8) uint8 { return uint8((int(v) + 2*0xff) / 3) }
+	return color.RGBA{mix(c.R), mix(c.G), mix(c.B), 0xff}
+}
