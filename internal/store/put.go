@@ -1,0 +1,309 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"spate/internal/harvest"
+	"spate/internal/result"
+	"spate/internal/runs"
+)
+
+// Kept says what became of an entry that was put.
+type Kept struct {
+	ID  string
+	New bool // false: the store had it already
+}
+
+// Put keeps a result and returns its id. Putting the same one again changes nothing, except that the
+// place its records lie at now is noted, and that a run gets the result it did not have before.
+func (s *Store) Put(ctx context.Context, e runs.Entry) (id string, err error) {
+	kept, err := s.PutAll(ctx, []runs.Entry{e})
+	if err != nil {
+		return "", err
+	}
+	return kept[0].ID, nil
+}
+
+// PutAll keeps results, all of them or none.
+func (s *Store) PutAll(ctx context.Context, entries []runs.Entry) ([]Kept, error) {
+	rows := make([]row, len(entries))
+	for i := range entries {
+		var err error
+		if rows[i], err = s.newRow(&entries[i]); err != nil {
+			return nil, fmt.Errorf("put %s: %w", entries[i].ID, err)
+		}
+	}
+	var kept []Kept
+	err := s.write(ctx, "put results", func(tx *sql.Tx) error {
+		kept = nil // a transaction that is tried again begins anew
+		for i := range rows {
+			k, err := s.putRow(ctx, tx, &rows[i])
+			if err != nil {
+				return err
+			}
+			kept = append(kept, k)
+		}
+		return nil
+	})
+	return kept, err
+}
+
+// row is an entry as the tables hold it.
+type row struct {
+	Item
+	base                       string // what the id begins with
+	config, environment, entry string
+	extra                      harvest.Figures
+	files                      bool // its folder or source is there
+}
+
+func (s *Store) newRow(e *runs.Entry) (row, error) {
+	r := row{Item: describe(e), extra: e.Result.Extra}
+	r.Host, r.Added = s.host, time.Now()
+	r.base = clean(e.ID)
+	bare := *e
+	bare.Key = r.Key
+	if e.Run == nil {
+		r.base = r.Key[:12]
+		r.Source = clean(e.Result.Source.File) // a file, or standard input
+		if path := absolute(r.Source); exists(path) {
+			r.Source, r.files = path, true
+		}
+	} else {
+		if r.base == "" {
+			r.base = r.Key[:12]
+		}
+		r.Folder = absolute(e.Run.Dir)
+		r.files = r.Folder != "" && exists(r.Folder)
+		r.config, r.environment = clean(string(e.Run.Config)), clean(string(e.Run.Environment))
+		run := *e.Run
+		run.Config, run.Environment = nil, nil
+		bare.Run = &run
+	}
+	entry, err := runs.Encode(&bare)
+	if err != nil {
+		return row{}, err
+	}
+	r.entry = clean(string(entry))
+	return r, nil
+}
+
+// absolute is a path that still leads there from another working folder.
+func absolute(path string) string {
+	if path == "" {
+		return ""
+	}
+	if abs, err := filepath.Abs(filepath.FromSlash(path)); err == nil {
+		return clean(abs)
+	}
+	return clean(path)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// clean is text both databases take: Postgres refuses zero bytes and broken UTF-8.
+func clean(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
+}
+
+func (s *Store) putRow(ctx context.Context, tx *sql.Tx, r *row) (Kept, error) {
+	var id, state string
+	found := false
+	err := s.each(ctx, tx, "SELECT id, state FROM spate_runs WHERE identity = ?", []any{r.Key}, func(rows *sql.Rows) error {
+		found = true
+		return rows.Scan(&id, &state)
+	})
+	if err != nil {
+		return Kept{}, fmt.Errorf("look for %s: %w", r.base, err)
+	}
+	if found {
+		return Kept{ID: id}, s.refresh(ctx, tx, id, state, r)
+	}
+	if r.ID, err = s.freeID(ctx, tx, r); err != nil {
+		return Kept{}, fmt.Errorf("find an id for %s: %w", r.base, err)
+	}
+	if err := s.insert(ctx, tx, r); err != nil {
+		return Kept{}, fmt.Errorf("write %s: %w", r.ID, err)
+	}
+	return Kept{ID: r.ID, New: true}, nil
+}
+
+// freeID is the run's own name, unless another run has it: folders named by users are not unique.
+func (s *Store) freeID(ctx context.Context, tx *sql.Tx, r *row) (string, error) {
+	for _, id := range []string{r.base, r.base + "-" + r.Key[:6]} {
+		taken := false
+		err := s.each(ctx, tx, "SELECT id FROM spate_runs WHERE id = ?", []any{id}, func(*sql.Rows) error {
+			taken = true
+			return nil
+		})
+		if err != nil || !taken {
+			return id, err
+		}
+	}
+	return r.base + "-" + r.Key, nil
+}
+
+// refresh notes where a known result lies now. A run that was killed and has been computed since, or
+// was put before it ended, gets its figures; labels stay as users have made them.
+func (s *Store) refresh(ctx context.Context, tx *sql.Tx, id, state string, r *row) error {
+	if r.Run && state != string(result.Complete) && state != r.State {
+		r.ID = id
+		return s.replace(ctx, tx, r)
+	}
+	if !r.files {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, s.sql("UPDATE spate_runs SET folder = ?, source = ? WHERE id = ?"), r.Folder, r.Source, id)
+	if err != nil {
+		return fmt.Errorf("note where %s lies: %w", id, err)
+	}
+	return nil
+}
+
+// replace writes a row anew, with the labels it has in the store.
+func (s *Store) replace(ctx context.Context, tx *sql.Tx, r *row) error {
+	r.Labels = map[string]string{}
+	err := s.each(ctx, tx, "SELECT name, value FROM spate_labels WHERE run = ?", []any{r.ID}, func(rows *sql.Rows) error {
+		var name, value string
+		err := rows.Scan(&name, &value)
+		r.Labels[name] = value
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read the labels of %s: %w", r.ID, err)
+	}
+	if _, err := tx.ExecContext(ctx, s.sql("DELETE FROM spate_runs WHERE id = ?"), r.ID); err != nil {
+		return fmt.Errorf("replace %s: %w", r.ID, err)
+	}
+	return s.insert(ctx, tx, r)
+}
+
+func (s *Store) insert(ctx context.Context, tx *sql.Tx, r *row) error {
+	var started any
+	if !r.Started.IsZero() {
+		started = r.Started.UnixMicro()
+	}
+	err := s.fill(ctx, tx, "spate_runs (id, identity, name, format, tool, state, verdict, model, engine, backend, gpu, started, added,"+
+		" command, folder, source, line, config, environment, entry)", [][]any{{
+		r.ID, r.Key, r.Name, r.Format, r.Tool, r.State, r.Verdict, r.Model, r.Engine, r.Backend, r.GPU, started, r.Added.UnixMicro(),
+		r.Command, r.Folder, r.Source, r.Line, r.config, r.environment, r.entry,
+	}})
+	if err != nil {
+		return err
+	}
+	var labels, figures [][]any
+	for _, name := range slices.Sorted(maps.Keys(r.Labels)) {
+		labels = append(labels, []any{r.ID, clean(name), clean(r.Labels[name])})
+	}
+	for extra, list := range []harvest.Figures{r.Figures, r.extra} {
+		for place, f := range list {
+			var value any
+			if v, ok := f.Float(); ok {
+				value = v
+			}
+			figures = append(figures, []any{r.ID, extra, place, clean(f.Name), clean(f.Text), value})
+		}
+	}
+	if err := s.fill(ctx, tx, "spate_labels (run, name, value)", labels); err != nil {
+		return err
+	}
+	return s.fill(ctx, tx, "spate_figures (run, extra, place, name, text, value)", figures)
+}
+
+// fill inserts rows, many in one statement: over a network each statement is a journey.
+func (s *Store) fill(ctx context.Context, tx *sql.Tx, into string, rows [][]any) error {
+	for part := range slices.Chunk(rows, 200) {
+		places := "(?" + strings.Repeat(", ?", len(part[0])-1) + ")"
+		query := "INSERT INTO " + into + " VALUES " + places + strings.Repeat(", "+places, len(part)-1) + " ON CONFLICT DO NOTHING"
+		if _, err := tx.ExecContext(ctx, s.sql(query), slices.Concat(part...)...); err != nil {
+			return fmt.Errorf("insert: %w", err)
+		}
+	}
+	return nil
+}
+
+// describe takes out of an entry what lists show and filters ask for.
+func describe(e *runs.Entry) Item {
+	r := &e.Result
+	it := Item{
+		Key: runs.Identity(e), Name: clean(e.Name), Format: clean(r.Format), Started: e.Started(), Labels: e.Labels,
+		Figures: r.Metrics, Line: r.Source.Line, Error: r.Error,
+		Model: clean(e.Setting("model")), Backend: clean(e.Setting("backend")), Engine: clean(engineOf(e)), GPU: clean(gpuOf(e)),
+		Command: clean(commandOf(e)),
+	}
+	if run := e.Run; run != nil {
+		it.Run, it.Tool, it.State, it.Verdict = true, clean(run.Tool), string(run.State), string(run.Verdict.Grade)
+	}
+	return it
+}
+
+func commandOf(e *runs.Entry) string {
+	if e.Run != nil {
+		return strings.Join(e.Run.Command, " ")
+	}
+	return e.Result.Context.Text("command")
+}
+
+// engines are the words by which a launch command or a backend tells its engine.
+var engines = []string{"vllm", "sglang", "lmdeploy", "tensorrt_llm", "trtllm", "text-generation", "tgi", "llama-server", "ollama", "mlc_llm", "dynamo"}
+
+// engineOf is the server's software: a label, what the server said of itself, how it was started, or the
+// backend, where that is an engine's and not only a protocol.
+func engineOf(e *runs.Entry) string {
+	if v := e.Setting("engine"); v != "" {
+		return v
+	}
+	if e.Run != nil && e.Run.Server.Kind != "" {
+		return e.Run.Server.Kind
+	}
+	texts := []string{e.Result.Context.Text("server_command"), e.Result.Context.Text("backend")}
+	if e.Result.Launch != nil {
+		texts = append([]string{*e.Result.Launch}, texts...)
+	}
+	for _, text := range texts {
+		text = strings.ToLower(text)
+		best, at := "", len(text)
+		for _, name := range engines {
+			if i := strings.Index(text, name); i >= 0 && i < at {
+				best, at = name, i
+			}
+		}
+		if best != "" {
+			return best
+		}
+	}
+	return ""
+}
+
+// gpuOf is the accelerator's name: a label, what the result says, or what was seen of it during the run.
+func gpuOf(e *runs.Entry) string {
+	for _, name := range []string{"gpu", "gpu_name", "gpu_type", "accelerator"} {
+		if v := e.Setting(name); v != "" {
+			return v
+		}
+	}
+	if e.Run == nil {
+		return ""
+	}
+	var env struct {
+		GPUs []struct {
+			Name string `json:"name"`
+		} `json:"gpus"`
+	}
+	if json.Unmarshal(e.Run.Environment, &env) != nil || len(env.GPUs) == 0 { // without one, or in a form this does not know
+		return ""
+	}
+	return env.GPUs[0].Name
+}
