@@ -189,34 +189,28 @@ func TestAbortSplit(t *testing.T) {
 	in, srv := run(t, Options{Settings: settings(small), Split: Split{Prefill: 1, Link: "tcp"}})
 	var wg sync.WaitGroup
 	for i := range 12 {
-		wg.Go(func() { leave(t, srv, time.Duration(5+15*i)*time.Millisecond) })
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(5+15*i)*time.Millisecond)
+			defer cancel()
+			leave(ctx, t, srv, `{"prompt":"`+strings.Repeat("word ", 1000)+`","max_tokens":1000,"stream":true}`)
+		})
 	}
 	wg.Wait()
-	for range 200 {
-		st := srv.State()
-		if st.Running+st.Waiting+st.CacheBlocks == 0 {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	srv.Do(func(serve.Engine) {
-		for i, st := range in.Engine.States() {
-			if st.Running+st.Waiting != 0 || st.Free != st.Total {
-				t.Errorf("engine %d: %+v", i, st)
+	await(t, "nothing is left in the engines", func() bool {
+		left := 0
+		srv.Do(func(serve.Engine) {
+			left = in.Engine.Burst()
+			for _, st := range in.Engine.States() {
+				left += st.Running + st.Waiting + st.Total - st.Free
 			}
-		}
-		if in.Engine.Burst() != 0 {
-			t.Errorf("%d requests left", in.Engine.Burst())
-		}
+		})
+		return left == 0 && srv.Stats().Active == 0
 	})
 }
 
-// leave sends a long request and goes away after a while.
-func leave(t *testing.T, srv *serve.Server, after time.Duration) {
+// leave sends a long request and goes away with its context.
+func leave(ctx context.Context, t *testing.T, srv *serve.Server, body string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), after)
-	defer cancel()
-	body := `{"prompt":"` + strings.Repeat("word ", 1000) + `","max_tokens":1000,"stream":true}`
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL()+"/v1/completions", strings.NewReader(body))
 	if err != nil {
 		t.Error(err)
