@@ -123,7 +123,7 @@ func newRoot(p Process) *cobra.Command {
 	root.AddCommand(newCalibrate(p), newCalibrateChild(p))
 	root.AddCommand(newImport(p))
 	root.AddCommand(newCalibrateEngine(p), newPredict(p))
-	root.AddCommand(newPlan(p))
+	root.AddCommand(newPlan(p), newSweep(p))
 	for _, c := range root.Commands() {
 		c.Args = usageArgs(c.Args)
 	}

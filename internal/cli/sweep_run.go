@@ -1,0 +1,298 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+
+	"spate/internal/bench"
+	"spate/internal/config"
+	"spate/internal/predict"
+	"spate/internal/profile"
+	"spate/internal/result"
+	"spate/internal/sim/serve"
+	"spate/internal/sweep"
+)
+
+// measuring is how commands that make many runs make one of them.
+type measuring struct {
+	p        Process
+	command  string
+	profile  *profile.Profile // nil: measured, not predicted
+	stop     <-chan struct{}
+	launched bool
+	quiet    bool
+	hooks    func(*bench.Job)
+}
+
+// runSweep plans, measures what is left, and shows the results.
+func runSweep(ctx context.Context, p Process, o *sweepOptions, own *pflag.FlagSet) error {
+	if err := checkReport(reportFlags{outputs: o.outputs}); err != nil {
+		return usage{"spate sweep", err}
+	}
+	plan, dir, err := o.plan(p, own)
+	if err != nil {
+		return err
+	}
+	if o.dryRun {
+		return plan.WritePlan(p.Stdout, p.resolve)
+	}
+	m := &measuring{p: p, command: "spate sweep"}
+	if plan.Predict != "" {
+		if m.profile, err = namedProfile(p, plan.Predict); err != nil {
+			return usage{"spate sweep", err}
+		}
+	}
+	folder, err := sweep.Open(dir, plan)
+	if err != nil {
+		var changed *sweep.ChangedError
+		if errors.As(err, &changed) {
+			return usage{"spate sweep", err}
+		}
+		return err
+	}
+	defer func() { _ = folder.Close() }() // everything in it is on disk
+	ctx, stop, interrupted, done := interrupts(ctx, p)
+	defer done()
+	m.stop = stop
+	left, all := folder.Left()
+	say(p.Stderr, "sweep in %s: %d of %d measurements to make\n", dir, left, all)
+	out, err := sweep.Run(ctx, folder, m.options(plan))
+	if err != nil {
+		return err
+	}
+	return m.conclude(o, folder, out, interrupted())
+}
+
+// options are how the sweep's points are measured and shown.
+func (m *measuring) options(plan *sweep.Plan) sweep.Options {
+	view := sweep.NewOverview(m.p.Stdout, plan)
+	o := sweep.Options{
+		Stop: m.stop, Start: m.start,
+		Measure: func(ctx context.Context, t *sweep.Task) (*result.Run, error) { return m.measure(ctx, t) },
+		Row: func(r sweep.Row) {
+			_ = view.Row(r) // nobody left to tell
+			if r.Err != nil {
+				complain(m.p.Stderr, m.command, fmt.Errorf("%s: %w", r.Point, r.Err))
+			}
+		},
+	}
+	if m.profile != nil || m.simulated(plan) {
+		o.Start = nil
+	}
+	return o
+}
+
+// simulated reports whether every point brings its own embedded server.
+func (m *measuring) simulated(plan *sweep.Plan) bool {
+	for i := range plan.Points {
+		cfg, err := m.p.resolve(plan.Args(&plan.Points[i]))
+		if err != nil || !cfg.Sim.Enabled {
+			return false
+		}
+	}
+	return true
+}
+
+// start starts a server, and says so: it may take minutes.
+func (m *measuring) start(ctx context.Context, l *sweep.Launch, log string) (sweep.Running, error) {
+	say(m.p.Stderr, "starting a server: %s (its output is in %s)\n", config.RedactText(fmt.Sprint(l.Command)), log)
+	r, err := sweep.Start(ctx, l, log)
+	if err == nil {
+		say(m.p.Stderr, "the server is ready at %s\n", r.URL())
+	}
+	return r, err
+}
+
+// measure makes one run in the folder it is given.
+func (m *measuring) measure(ctx context.Context, t *sweep.Task) (*result.Run, error) {
+	cfg, err := m.p.resolve(t.Args)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Output.OutputDir = t.Dir
+	cfg.Output.Metadata = append(cfg.Output.Metadata, t.Labels...)
+	if cfg.Output.Label == "" {
+		cfg.Output.Label = t.Point.Server
+	}
+	if t.Salt != "" && (!cfg.Has("salt") || cfg.Dataset.Salt == "auto") {
+		cfg.Dataset.Salt = t.Salt
+	}
+	command := append([]string{"spate", "bench"}, config.Redact(t.Args)...)
+	if m.profile != nil {
+		return m.predicted(cfg, command)
+	}
+	if t.URL != "" && !cfg.Sim.Enabled {
+		cfg.Target.BaseURLs = []string{t.URL}
+		if cfg.Observe.ServerLog == "" {
+			cfg.Observe.ServerLog = t.ServerLog
+		}
+	}
+	if t.Reset && !cfg.Sim.Enabled { // an embedded server is new for every run
+		if err := sweep.ResetCache(ctx, &cfg.Target); err != nil {
+			return nil, errors.New(cfg.Scrub(err.Error()))
+		}
+	}
+	return m.bench(ctx, cfg, command)
+}
+
+// bench makes one run as `spate bench` does, and keeps in its folder what that would have printed.
+func (m *measuring) bench(ctx context.Context, cfg *config.Bench, command []string) (*result.Run, error) {
+	p := m.p
+	if cfg.Sim.Enabled {
+		srv, err := m.embedded(ctx, cfg)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = srv.Stop() }() // the run is over: nothing depends on how it ends
+	}
+	raiseFiles(p, cfg)
+	view := p.view(cfg.Output.UI)
+	if !view.TTY {
+		cfg.Output.UI = config.UINone // lines of progress would drown the overview
+	}
+	var printed bytes.Buffer
+	job := bench.Job{
+		Config: cfg, Command: command, Version: Version, Getenv: p.getenv, Home: p.home(),
+		Stdout: &printed, Stderr: p.Stderr, View: view, Stop: m.stop,
+	}
+	if m.hooks != nil {
+		m.hooks(&job)
+	}
+	out, err := bench.Run(ctx, job)
+	if out == nil {
+		if err == nil {
+			err = errors.New("the run has no result")
+		}
+		return nil, errors.New(cfg.Scrub(err.Error()))
+	}
+	p.Stdout = &printed
+	err = errors.Join(err, printOutcome(p, out))
+	err = errors.Join(err, os.WriteFile(filepath.Join(cfg.Output.OutputDir, "output.txt"), printed.Bytes(), 0o644))
+	if err == nil && out.Run.Summary.Completed == 0 && out.Run.State == result.Complete {
+		err = fmt.Errorf("no request succeeded%s", firstOf(out.Run.Errors))
+	}
+	if err != nil {
+		return out.Run, errors.New(cfg.Scrub(err.Error()))
+	}
+	return out.Run, nil
+}
+
+func firstOf(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return ": " + list[0]
+}
+
+// embedded starts the embedded server without a word about each.
+func (m *measuring) embedded(ctx context.Context, cfg *config.Bench) (*serve.Server, error) {
+	silent := m.p
+	silent.Stderr = &bytes.Buffer{}
+	return startEmbedded(ctx, silent, cfg)
+}
+
+// predicted makes one run in virtual time.
+func (m *measuring) predicted(cfg *config.Bench, command []string) (*result.Run, error) {
+	l, err := predict.NewLoad(cfg)
+	if err != nil {
+		return nil, err
+	}
+	own, err := l.Run(m.profile, uint64(cfg.Load.Seed), false)
+	if err != nil {
+		return nil, err
+	}
+	run := predictedRun(m.p, l, cfg, m.profile)
+	run.Command = command
+	run.Plan.Percentiles = append(run.Plan.Percentiles, objectivePercentiles(cfg)...)
+	for _, kv := range cfg.Output.Metadata {
+		run.Labels[kv.Key] = kv.Value
+	}
+	if cfg.Output.Label != "" {
+		run.Labels["label"] = cfg.Output.Label
+	}
+	if run.Config, err = json.Marshal(cfg.Redacted()); err != nil {
+		return nil, fmt.Errorf("encode settings: %w", err)
+	}
+	recs := own.Result.Records()
+	run.Compute(recs)
+	run.State, run.Ended = result.Complete, run.Started.Add(own.Result.Duration)
+	quiet := m.p
+	quiet.Stderr = &bytes.Buffer{}
+	return run, savePrediction(quiet, run, recs, cfg)
+}
+
+// objectivePercentiles are those that objectives stand on.
+func objectivePercentiles(cfg *config.Bench) []float64 {
+	var out []float64
+	for _, o := range cfg.Check.SLO {
+		if o.IsPct {
+			out = append(out, o.Pct)
+		}
+	}
+	return out
+}
+
+// namedProfile finds a profile by name or file.
+func namedProfile(p Process, name string) (*profile.Profile, error) {
+	shipped, err := profile.Shipped()
+	if err != nil {
+		return nil, err
+	}
+	return findProfile(p, shipped, name)
+}
+
+// conclude shows what the sweep has so far, and how to go on.
+func (m *measuring) conclude(o *sweepOptions, f *sweep.Folder, out *sweep.Outcome, interrupted bool) error {
+	p := m.p
+	if len(out.Entries) > 0 {
+		if err := m.tables(o, f, out); err != nil {
+			return err
+		}
+	}
+	left, all := f.Left()
+	if left == 0 {
+		say(p.Stderr, "all %d measurements are in %s\n", all, f.Dir)
+		return nil
+	}
+	say(p.Stderr, "%d of %d measurements are missing; go on with: spate sweep --resume %s\n", left, all, f.Dir)
+	switch {
+	case interrupted || out.Stopped:
+		return exit{ExitInterrupted}
+	case out.GaveUp:
+		return fmt.Errorf("gave up after %d failures in a row: %w", len(out.Failed), out.Failed[len(out.Failed)-1].Err)
+	}
+	return exit{ExitFailed}
+}
+
+// tables prints the results side by side and writes the reports that were asked for.
+func (m *measuring) tables(o *sweepOptions, f *sweep.Folder, out *sweep.Outcome) error {
+	var b bytes.Buffer
+	b.WriteByte('\n')
+	if f.Plan.Repeat > 1 {
+		b.WriteString("Medians of each point\n\n")
+		if err := sweep.Table(&b, f.Plan, out.Entries); err != nil {
+			return err
+		}
+		b.WriteByte('\n')
+	}
+	if err := markdown(&b, out.Entries, reportFlags{}); err != nil {
+		return err
+	}
+	if _, err := m.p.Stdout.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("write to standard output: %w", err)
+	}
+	for _, path := range o.outputs {
+		if err := writeReport(path, out.Entries, reportFlags{}); err != nil {
+			return err
+		}
+		say(m.p.Stderr, "wrote %s\n", path)
+	}
+	return nil
+}

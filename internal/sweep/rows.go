@@ -1,0 +1,251 @@
+package sweep
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"spate/internal/metrics"
+	"spate/internal/runs"
+	"spate/internal/stats"
+)
+
+// figure is a column of the overview.
+type figure struct {
+	head string
+	of   func(*metrics.Summary) float64
+	form string
+}
+
+// figures are the columns of the overview behind those of the settings.
+var figures = []figure{
+	{"ok", func(s *metrics.Summary) float64 { return float64(s.Completed) }, "%.0f"},
+	{"failed", func(s *metrics.Summary) float64 { return float64(s.Tally.Due - s.Completed) }, "%.0f"},
+	{"s", func(s *metrics.Summary) float64 { return s.DurationS }, "%.2f"},
+	{"req/s", func(s *metrics.Summary) float64 { return s.RequestThroughput }, "%.2f"},
+	{"out tok/s", func(s *metrics.Summary) float64 { return s.OutputThroughput }, "%.2f"},
+	{"mean TTFT", func(s *metrics.Summary) float64 { return s.TTFT.Mean }, "%.2f"},
+	{"P99 TTFT", func(s *metrics.Summary) float64 { return s.TTFT.P(99) }, "%.2f"},
+	{"mean TPOT", func(s *metrics.Summary) float64 { return s.TPOT.Mean }, "%.2f"},
+	{"P99 TPOT", func(s *metrics.Summary) float64 { return s.TPOT.P(99) }, "%.2f"},
+	{"mean ITL", func(s *metrics.Summary) float64 { return s.ITL.Mean }, "%.2f"},
+}
+
+// Overview prints one line for each measurement, as they end.
+type Overview struct {
+	w       io.Writer
+	plan    *Plan
+	columns []column
+	started bool
+}
+
+// column is a setting's place in the overview.
+type column struct {
+	head  string
+	width int
+}
+
+// NewOverview makes an overview of a plan.
+func NewOverview(w io.Writer, p *Plan) *Overview {
+	o := &Overview{w: w, plan: p}
+	for i, head := range p.heads() {
+		c := column{head: head, width: len(head)}
+		for j := range p.Points {
+			c.width = max(c.width, len(p.cells(&p.Points[j])[i]))
+		}
+		o.columns = append(o.columns, c)
+	}
+	return o
+}
+
+// heads name the settings that tell points apart.
+func (p *Plan) heads() []string {
+	var out []string
+	if len(p.Servers) > 0 {
+		out = append(out, "server")
+	}
+	return append(out, p.Axes()...)
+}
+
+// cells are a point's settings under the heads.
+func (p *Plan) cells(pt *Point) []string {
+	var out []string
+	if len(p.Servers) > 0 {
+		out = append(out, pt.Server)
+	}
+	for _, flag := range p.Axes() {
+		text := ""
+		if i := slices.IndexFunc(pt.Settings, func(s Setting) bool { return s.Flag == flag }); i >= 0 {
+			text = pt.Settings[i].Text()
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// Row prints how a measurement went.
+func (o *Overview) Row(r Row) error {
+	var b strings.Builder
+	if !o.started {
+		o.started = true
+		o.head(&b)
+	}
+	fmt.Fprintf(&b, "%*d/%d", len(strconv.Itoa(r.Of)), r.N, r.Of)
+	for i, cell := range o.plan.cells(r.Point) {
+		fmt.Fprintf(&b, "  %*s", o.columns[i].width, cell)
+	}
+	if o.plan.Repeat > 1 {
+		fmt.Fprintf(&b, "  %6d", r.Repeat)
+	}
+	if r.Run == nil {
+		first, _, _ := strings.Cut(r.Err.Error(), "\n")
+		fmt.Fprintf(&b, "  no result: %s\n", first)
+		return o.write(&b)
+	}
+	for _, f := range figures {
+		fmt.Fprintf(&b, "  %*s", max(8, len(f.head)), fmt.Sprintf(f.form, f.of(&r.Run.Summary)))
+	}
+	fmt.Fprintf(&b, "  %s", r.Run.Verdict.Grade)
+	switch {
+	case r.Earlier:
+		b.WriteString("  (earlier)")
+	case r.Left > 0:
+		fmt.Fprintf(&b, "  (about %v left)", r.Left)
+	}
+	b.WriteByte('\n')
+	return o.write(&b)
+}
+
+func (o *Overview) write(b *strings.Builder) error {
+	_, err := io.WriteString(o.w, strings.ReplaceAll(b.String(), " \n", "\n"))
+	return err
+}
+
+func (o *Overview) head(b *strings.Builder) {
+	of := 0
+	for _, g := range o.plan.Steps() {
+		of += len(g)
+	}
+	fmt.Fprintf(b, "%*s", 2*len(strconv.Itoa(of))+1, "run")
+	for _, c := range o.columns {
+		fmt.Fprintf(b, "  %*s", c.width, c.head)
+	}
+	if o.plan.Repeat > 1 {
+		b.WriteString("  repeat")
+	}
+	for _, f := range figures {
+		fmt.Fprintf(b, "  %*s", max(8, len(f.head)), f.head)
+	}
+	b.WriteByte('\n')
+}
+
+// Table writes one Markdown row for each point: its settings, how many results it has and the median
+// of each figure over them, times in milliseconds.
+func Table(w io.Writer, p *Plan, entries []runs.Entry) error {
+	var b strings.Builder
+	heads := p.heads()
+	if len(heads) > 0 {
+		fmt.Fprintf(&b, "| %s ", strings.Join(heads, " | "))
+	}
+	b.WriteString("| runs |")
+	for _, f := range figures {
+		fmt.Fprintf(&b, " %s |", f.head)
+	}
+	b.WriteString("\n|" + strings.Repeat(" --- |", len(heads)) + strings.Repeat(" ---: |", len(figures)+1) + "\n")
+	for i := range p.Points {
+		pt := &p.Points[i]
+		if cells := p.cells(pt); len(cells) > 0 {
+			fmt.Fprintf(&b, "| %s ", strings.Join(cells, " | "))
+		}
+		p.tableFigures(&b, pt, entries)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (p *Plan) tableFigures(b *strings.Builder, pt *Point, entries []runs.Entry) {
+	var found []*metrics.Summary
+	for r := 1; r <= p.Repeat; r++ {
+		key := p.Key(Step{Point: pt, Repeat: r})
+		if i := slices.IndexFunc(entries, func(e runs.Entry) bool { return e.ID == key && e.Run != nil }); i >= 0 {
+			found = append(found, &entries[i].Run.Summary)
+		}
+	}
+	fmt.Fprintf(b, "| %d |", len(found))
+	for _, f := range figures {
+		if len(found) == 0 {
+			b.WriteString(" |")
+			continue
+		}
+		values := make([]float64, len(found))
+		for i, s := range found {
+			values[i] = f.of(s)
+		}
+		fmt.Fprintf(b, " "+f.form+" |", stats.Median(values))
+	}
+	b.WriteByte('\n')
+}
+
+// WritePlan prints the points and what they would take.
+func (p *Plan) WritePlan(w io.Writer, resolve Resolve) error {
+	var b strings.Builder
+	b.WriteString("Plan (nothing was sent)\n")
+	n := len(p.Points)
+	fmt.Fprintf(&b, "%d %s, each %s, in %s order, prefix cache: %s\n", n, plural(n, "point"), times(p.Repeat), p.Order, p.Cache)
+	at := 0
+	for _, group := range p.Steps() {
+		if sv := p.Server(group[0].Point.Server); sv != nil && sv.Launch != nil {
+			fmt.Fprintf(&b, "start %s: %s\n", sv.Name, strings.Join(sv.Launch.Command, " "))
+		}
+		for _, st := range group {
+			at++
+			cfg, err := resolve(p.Args(st.Point))
+			if err != nil {
+				return err
+			}
+			takes := "until its requests are done"
+			if d, known := Lasts(cfg); known {
+				takes = fmt.Sprintf("%v and what the last requests take", d)
+			}
+			fmt.Fprintf(&b, "%4d  %s  %s\n", at, pointText(p, st), takes)
+		}
+	}
+	least, open, err := p.Expected(resolve)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(&b, "expected time: at least %v", least)
+	if open > 0 {
+		fmt.Fprintf(&b, ", and what %d %s until all requests are done take", open, plural(open, "measurement"))
+	}
+	b.WriteByte('\n')
+	_, err = io.WriteString(w, b.String())
+	return err
+}
+
+func pointText(p *Plan, st Step) string {
+	text := st.Point.String()
+	if text == "" {
+		text = "as given"
+	}
+	if p.Repeat > 1 {
+		text += fmt.Sprintf(" (%d of %d)", st.Repeat, p.Repeat)
+	}
+	return text
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return strconv.Itoa(n) + " times"
+}

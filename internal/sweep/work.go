@@ -1,0 +1,193 @@
+package sweep
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"spate/internal/result"
+)
+
+// Names within a folder.
+const (
+	PlanFile    = "sweep.json"    // what is to be done
+	JournalFile = "journal.jsonl" // what happened, a line each
+	runsDir     = "runs"          // a run folder for each measurement
+	asideDir    = ".interrupted"  // run folders that did not get to their result
+	serversDir  = "servers"       // what launched servers printed
+)
+
+// Work is a folder in which something long is done in several sittings: a journal that survives a
+// kill, and run folders that are complete or set aside. Only one process has it open.
+type Work struct {
+	Dir     string
+	Journal []Entry // of earlier sittings
+
+	lock *os.File
+	log  *os.File
+}
+
+// Entry is a line of the journal.
+type Entry struct {
+	At    time.Time       `json:"at"`
+	Event string          `json:"event"`
+	Key   string          `json:"key,omitempty"`
+	Error string          `json:"error,omitempty"`
+	Data  json.RawMessage `json:"data,omitempty"`
+}
+
+// OpenWork opens the folder, making it if need be.
+func OpenWork(dir string) (*Work, error) {
+	if err := os.MkdirAll(filepath.Join(dir, runsDir), 0o755); err != nil {
+		return nil, fmt.Errorf("make folder: %w", err)
+	}
+	w := &Work{Dir: dir}
+	var err error
+	if w.lock, err = os.OpenFile(filepath.Join(dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o644); err != nil {
+		return nil, fmt.Errorf("open lock of %s: %w", dir, err)
+	}
+	if err := lock(w.lock); err != nil {
+		return nil, errors.Join(fmt.Errorf("another spate is at work in %s: %w", dir, err), w.lock.Close())
+	}
+	if err := w.openJournal(filepath.Join(dir, JournalFile)); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+// Close lets go of the folder.
+func (w *Work) Close() error {
+	var err error
+	if w.log != nil {
+		err = w.log.Close()
+	}
+	return errors.Join(err, w.lock.Close())
+}
+
+// openJournal reads the journal and cuts off a last line that a kill left torn.
+func (w *Work) openJournal(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read journal: %w", err)
+	}
+	whole := 0
+	for rest := data; ; {
+		line, after, found := bytes.Cut(rest, []byte("\n"))
+		if !found {
+			break
+		}
+		var e Entry
+		if json.Unmarshal(line, &e) != nil {
+			break
+		}
+		w.Journal = append(w.Journal, e)
+		whole, rest = whole+len(line)+1, after
+	}
+	if w.log, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
+		return fmt.Errorf("open journal: %w", err)
+	}
+	if err := w.log.Truncate(int64(whole)); err != nil {
+		return fmt.Errorf("mend journal: %w", err)
+	}
+	if _, err := w.log.Seek(int64(whole), 0); err != nil {
+		return fmt.Errorf("mend journal: %w", err)
+	}
+	return nil
+}
+
+// Note adds a line to the journal; it is on disk when Note returns.
+func (w *Work) Note(e Entry) error {
+	e.At = time.Now().UTC()
+	line, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("encode journal line: %w", err)
+	}
+	if _, err := w.log.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("write journal: %w", err)
+	}
+	if err := w.log.Sync(); err != nil {
+		return fmt.Errorf("write journal: %w", err)
+	}
+	return nil
+}
+
+// Save writes a file of the folder whole or not at all.
+func (w *Work) Save(name string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", name, err)
+	}
+	path := filepath.Join(w.Dir, name)
+	tmp, err := os.CreateTemp(w.Dir, ".tmp-*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	_, err = tmp.Write(append(data, '\n'))
+	if err == nil {
+		err = tmp.Sync()
+	}
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name()) // it was not put in place
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+// RunDir is the folder of a measurement.
+func (w *Work) RunDir(key string) string { return filepath.Join(w.Dir, runsDir, key) }
+
+// Finished reads the result of a measurement, nil when there is none that came to its planned end. One
+// without a single success says nothing about the server, and is made again.
+func (w *Work) Finished(key string) *result.Run {
+	run := w.Result(key)
+	if run == nil || run.State != result.Complete || run.Summary.Completed == 0 {
+		return nil
+	}
+	return run
+}
+
+// Result reads the result of a measurement however it ended, nil when none was written.
+func (w *Work) Result(key string) *result.Run {
+	dir := w.RunDir(key)
+	data, err := os.ReadFile(filepath.Join(dir, result.ResultFile))
+	if err != nil {
+		return nil
+	}
+	run, err := result.Decode(data)
+	if err != nil {
+		return nil
+	}
+	run.Dir = dir
+	return run
+}
+
+// Claim makes room for a measurement: what an interrupted one left is set aside. It returns the
+// folder, which is not there yet, and how many attempts there were before.
+func (w *Work) Claim(key string) (dir string, before int, err error) {
+	dir = w.RunDir(key)
+	aside := filepath.Join(w.Dir, asideDir)
+	for before = 0; ; before++ {
+		if _, err := os.Lstat(filepath.Join(aside, fmt.Sprintf("%s.%d", key, before+1))); err != nil {
+			break
+		}
+	}
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return dir, before, nil
+	}
+	if err := os.MkdirAll(aside, 0o755); err != nil {
+		return "", 0, fmt.Errorf("set %s aside: %w", dir, err)
+	}
+	before++
+	if err := os.Rename(dir, filepath.Join(aside, fmt.Sprintf("%s.%d", key, before))); err != nil {
+		return "", 0, fmt.Errorf("set %s aside: %w", dir, err)
+	}
+	return dir, before, nil
+}
