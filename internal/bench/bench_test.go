@@ -5,6 +5,7 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -261,6 +262,24 @@ func TestEveryServerIsReset(t *testing.T) {
 	}
 	if c := run(t, t.Context(), job(t, args[:len(args)-1]...)).Run.Summary.Cache; c.Hits != 4 {
 		t.Errorf("%d of 4 prompts found in caches that were left alone", c.Hits)
+	}
+}
+
+// TestCountersOfEveryServer checks that what servers say of a run is added up.
+func TestCountersOfEveryServer(t *testing.T) {
+	cfg := serve.Config{Timetable: serve.TimetableConfig{TTFT: time.Millisecond}}
+	a, b := start(t, cfg), start(t, cfg)
+	out := run(t, t.Context(), job(t, "--base-url", a.URL(), b.URL(), a.URL(), "--num-prompts", "9", "--random-input-len", "8", "--random-output-len", "5"))
+	var got probe.Change
+	if err := json.Unmarshal(out.Run.Server.Change, &got); err != nil {
+		t.Fatal(err)
+	}
+	in := 0
+	for _, r := range out.Records {
+		in += r.In.N
+	}
+	if got.OutputTokens == nil || *got.OutputTokens != 9*5 || *got.Requests != 9 || *got.PromptTokens != float64(in) {
+		t.Errorf("servers count %s, want 9 requests of %d tokens in all and 5 out", out.Run.Server.Change, in)
 	}
 }
 

@@ -30,7 +30,7 @@ import (
 // watch observes the client and the server while a run goes on.
 type watch struct {
 	self   *probe.Watch
-	before *probe.Counters
+	before []probe.Counters // of each server; nil when one does not tell
 	rtt    *probe.RTT
 
 	seen   probe.Self // after stop
@@ -46,7 +46,7 @@ type watch struct {
 func (s *session) startWatch(ctx context.Context) *watch {
 	w := &watch{rtt: s.roundTrip(ctx)}
 	if c, err := s.scrape(ctx); err == nil {
-		w.before = &c
+		w.before = c
 	}
 	w.sampler = s.startObserving(ctx, w.before != nil)
 	s.client.ResetLag()
@@ -65,22 +65,37 @@ func (w *watch) stop(ctx context.Context, s *session) {
 		return
 	}
 	if after, err := s.scrape(ctx); err == nil {
-		c := probe.Delta(*w.before, after)
+		c := probe.DeltaAll(w.before, after)
 		w.change = &c
 	}
 }
 
-func (s *session) scrape(ctx context.Context) (probe.Counters, error) {
+// scrape reads the counters of every server requests go to: figures that lack one would say nothing of the run.
+func (s *session) scrape(ctx context.Context) ([]probe.Counters, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	page := s.Config.Observe.ServerMetrics
-	switch page {
+	var pages []string
+	switch page := s.Config.Observe.ServerMetrics; page {
 	case "off":
-		return probe.Counters{}, errors.New("not asked for")
+		return nil, errors.New("not asked for")
 	case "auto", "":
-		page = s.target.client.BaseURLs[0] + "/metrics"
+		for _, base := range s.target.client.BaseURLs {
+			if page := base + "/metrics"; !slices.Contains(pages, page) {
+				pages = append(pages, page)
+			}
+		}
+	default:
+		pages = []string{page}
 	}
-	return probe.Scrape(ctx, s.control.Do, page)
+	var all []probe.Counters
+	for _, page := range pages {
+		c, err := probe.Scrape(ctx, s.control.Do, page)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
 }
 
 // roundTrip measures how far away the server is. It is shown, never subtracted.

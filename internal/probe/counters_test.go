@@ -171,6 +171,50 @@ func TestDeltaReset(t *testing.T) {
 	}
 }
 
+// Two servers share a load, one with the names of an older version. Each figure is added up by hand.
+func TestDeltaAll(t *testing.T) {
+	look := func(pages ...string) (out []Counters) {
+		for _, p := range pages {
+			out = append(out, counters(t, p))
+		}
+		return out
+	}
+	hist := func(count, sum string) string {
+		return "# TYPE vllm:time_to_first_token_seconds histogram\nvllm:time_to_first_token_seconds_count " + count + "\nvllm:time_to_first_token_seconds_sum " + sum + "\n"
+	}
+	const config = "vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\""
+	before := look(
+		"vllm:prefix_cache_queries_total 100\nvllm:prefix_cache_hits_total 10\nvllm:num_requests_running 1\n"+hist("4", "1"),
+		"vllm:gpu_prefix_cache_queries_total 50\nvllm:gpu_prefix_cache_hits_total 0\nvllm:num_requests_running 2\n",
+	)
+	after := look(
+		"vllm:prefix_cache_queries_total 160\nvllm:prefix_cache_hits_total 40\nvllm:prompt_tokens_total 60\nvllm:num_requests_running 0\n"+
+			"vllm:request_success_total{finished_reason=\"stop\"} 3\n"+config+"7\"} 1\n"+hist("6", "2"),
+		"vllm:gpu_prefix_cache_queries_total 90\nvllm:gpu_prefix_cache_hits_total 20\nvllm:num_requests_running 1\n"+
+			"vllm:request_success_total{finished_reason=\"stop\"} 1\nvllm:request_success_total{finished_reason=\"length\"} 5\n"+config+"9\"} 1\n"+hist("3", "4"),
+	)
+	n := func(x float64) *float64 { return &x }
+	want := Change{
+		Engine:        "vllm",
+		PrefixQueries: n(60 + 40), PrefixHits: n(30 + 20), PrefixRate: n(0.5),
+		Requests: n(3 + 6), Finished: map[string]float64{"stop": 4, "length": 5}, // the second server tells no prompt tokens
+		Times:         map[string]Mean{"ttft": {N: 2 + 3, Seconds: (1.0 + 4.0) / 5}},
+		RunningBefore: n(3), RunningAfter: n(1),
+		Config: map[string]string{"block_size": "16"},
+	}
+	if d := cmp.Diff(want, DeltaAll(before, after)); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	// The sum still grows although the second server was restarted.
+	after[1] = counters(t, "vllm:gpu_prefix_cache_queries_total 45\nvllm:gpu_prefix_cache_hits_total 0\nvllm:num_requests_running 1\n")
+	if d := DeltaAll(before, after); !d.Reset || d.PrefixQueries != nil || *d.RunningAfter != 1 {
+		t.Errorf("after a restart of one: %+v", d)
+	}
+	if d := DeltaAll(look("vllm:prompt_tokens_total 1\n", "sglang:prompt_tokens_total 2\n"), look("vllm:prompt_tokens_total 3\n", "sglang:prompt_tokens_total 7\n")); d.Engine != "vllm, sglang" || *d.PromptTokens != 7 {
+		t.Errorf("two engines: %q, %v", d.Engine, d.PromptTokens)
+	}
+}
+
 func TestDeltaSpecNeedsDrafts(t *testing.T) {
 	none := counters(t, "vllm:spec_decode_num_draft_tokens_total 5\nvllm:spec_decode_num_drafts_total 1\n")
 	if d := Delta(none, none); d.Spec != nil {

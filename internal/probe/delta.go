@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -139,24 +140,32 @@ type pair struct {
 	reset         bool
 }
 
-// Delta computes what happened between two looks.
-func Delta(before, after Counters) Change {
-	p := &pair{before: before, after: after}
-	d := Change{
-		Engine:        after.Engine,
-		PrefixQueries: p.diff(queryNames),
-		PrefixHits:    p.diff(hitNames),
-		PromptTokens:  p.diff(promptNames),
-		OutputTokens:  p.diff(outputNames),
-		Preemptions:   p.diff(preemptionNames),
-		Requests:      p.diff(requestNames),
-		Finished:      p.finished(),
-		Times:         p.times(),
-		Spec:          p.spec(),
-		Diffusion:     p.diffusion(),
+// Delta computes what happened between two looks at one server.
+func Delta(before, after Counters) Change { return DeltaAll([]Counters{before}, []Counters{after}) }
+
+// DeltaAll computes what happened between two looks at servers that share a load, the same servers in the same
+// order: counts add up, each under the name its server has for it. What one of them does not tell is not known of
+// all, and a restart of one voids the figures of all.
+func DeltaAll(before, after []Counters) Change {
+	var s servers
+	for i := range after {
+		s = append(s, &pair{before: before[i], after: after[i]})
 	}
-	if p.reset {
-		d = Change{Engine: after.Engine, Reset: true}
+	d := Change{
+		Engine:        s.engine(),
+		PrefixQueries: s.diff(queryNames),
+		PrefixHits:    s.diff(hitNames),
+		PromptTokens:  s.diff(promptNames),
+		OutputTokens:  s.diff(outputNames),
+		Preemptions:   s.diff(preemptionNames),
+		Requests:      s.diff(requestNames),
+		Finished:      s.finished(),
+		Times:         s.times(),
+		Spec:          s.spec(),
+		Diffusion:     s.diffusion(),
+	}
+	if s.reset() {
+		d = Change{Engine: s.engine(), Reset: true}
 	}
 	if d.PrefixHits == nil || d.PrefixQueries == nil {
 		d.PrefixHits, d.PrefixQueries = nil, nil // one without the other says nothing
@@ -164,19 +173,35 @@ func Delta(before, after Counters) Change {
 		rate := per(*d.PrefixHits, *d.PrefixQueries)
 		d.PrefixRate = &rate
 	}
-	d.RunningBefore, d.RunningAfter = optional(before.Running()), optional(after.Running())
-	d.WaitingBefore, d.WaitingAfter = optional(before.Waiting()), optional(after.Waiting())
-	if len(after.Config) > 0 {
-		d.Config = after.Config
-	}
+	d.RunningBefore, d.RunningAfter = total(before, Counters.Running), total(after, Counters.Running)
+	d.WaitingBefore, d.WaitingAfter = total(before, Counters.Waiting), total(after, Counters.Waiting)
+	d.Config = agreed(after)
 	return d
 }
 
-func optional(v float64, ok bool) *float64 {
-	if !ok {
-		return nil
+// total adds a gauge up; nil when a server does not tell it.
+func total(servers []Counters, gauge func(Counters) (float64, bool)) *float64 {
+	sum := 0.0
+	for _, c := range servers {
+		v, ok := gauge(c)
+		if !ok {
+			return nil
+		}
+		sum += v
 	}
-	return &v
+	return &sum
+}
+
+// agreed is the part of their configurations that all servers share.
+func agreed(servers []Counters) map[string]string {
+	var out map[string]string
+	for i, c := range servers {
+		if i == 0 && len(c.Config) > 0 {
+			out = maps.Clone(c.Config)
+		}
+		maps.DeleteFunc(out, func(k, v string) bool { return c.Config[k] != v })
+	}
+	return out
 }
 
 // per is a/b, 0 where that is no number a result file could hold.
@@ -209,79 +234,105 @@ func (p *pair) diff(names []string) *float64 {
 	return &d
 }
 
-func (p *pair) finished() map[string]float64 {
+// servers are the pairs of all servers of a run.
+type servers []*pair
+
+func (s servers) engine() string {
+	var names []string
+	for _, p := range s {
+		if e := p.after.Engine; e != "" && !slices.Contains(names, e) {
+			names = append(names, e)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+func (s servers) reset() bool { return slices.ContainsFunc(s, func(p *pair) bool { return p.reset }) }
+
+func (s servers) diff(names []string) *float64 {
+	sum, all := 0.0, true
+	for _, p := range s {
+		if d := p.diff(names); d == nil {
+			all = false
+		} else {
+			sum += *d
+		}
+	}
+	if !all || len(s) == 0 {
+		return nil
+	}
+	return &sum
+}
+
+func (s servers) finished() map[string]float64 {
 	out := map[string]float64{}
-	for reason, n := range p.after.Finished {
-		if d := p.grown(p.before.Finished[reason], n); d != 0 {
-			out[reason] = d
+	for _, p := range s {
+		for reason, n := range p.after.Finished {
+			if d := p.grown(p.before.Finished[reason], n); d != 0 {
+				out[reason] += d
+			}
 		}
 	}
 	return out
 }
 
-func (p *pair) times() map[string]Mean {
+func (s servers) times() map[string]Mean {
 	out := map[string]Mean{}
 	for _, t := range timers {
-		for _, name := range t.names {
-			count, ok := p.after.Sums[name+"_count"]
-			if !ok {
-				continue
+		n, seconds := 0.0, 0.0
+		for _, p := range s {
+			for _, name := range t.names {
+				if count, ok := p.after.Sums[name+"_count"]; ok {
+					n += p.grown(p.before.Sums[name+"_count"], count)
+					seconds += p.after.Sums[name+"_sum"] - p.before.Sums[name+"_sum"]
+					break
+				}
 			}
-			n := p.grown(p.before.Sums[name+"_count"], count)
-			if sum := p.after.Sums[name+"_sum"] - p.before.Sums[name+"_sum"]; n > 0 {
-				out[t.what] = Mean{N: n, Seconds: per(sum, n)}
-			}
-			break
+		}
+		if n > 0 {
+			out[t.what] = Mean{N: n, Seconds: per(seconds, n)}
 		}
 	}
 	return out
 }
 
 // spec computes vLLM's speculative decoding figures, nil unless tokens were drafted.
-func (p *pair) spec() *Spec {
-	get := func(name string) float64 {
+func (s servers) spec() *Spec {
+	get := func(name string) (sum float64) {
 		full := "vllm:spec_decode_num_" + name
-		if d := p.diff([]string{full + "_total", full}); d != nil {
-			return *d
+		for _, p := range s {
+			if d := p.diff([]string{full + "_total", full}); d != nil {
+				sum += *d
+			}
 		}
-		return 0
+		return sum
 	}
-	s := &Spec{Drafts: get("drafts"), DraftTokens: get("draft_tokens"), Accepted: get("accepted_tokens")}
-	if s.DraftTokens <= 0 {
+	sp := &Spec{Drafts: get("drafts"), DraftTokens: get("draft_tokens"), Accepted: get("accepted_tokens")}
+	if sp.DraftTokens <= 0 {
 		return nil
 	}
-	s.AcceptanceRate = per(s.Accepted, s.DraftTokens) * 100
-	if s.Drafts <= 0 {
-		return s
+	sp.AcceptanceRate = per(sp.Accepted, sp.DraftTokens) * 100
+	if sp.Drafts <= 0 {
+		return sp
 	}
-	s.AcceptanceLength = 1 + per(s.Accepted, s.Drafts)
-	positions := make([]int, 0, len(p.after.Accepted))
-	for pos := range p.after.Accepted {
-		positions = append(positions, pos)
+	sp.AcceptanceLength = 1 + per(sp.Accepted, sp.Drafts)
+	accepted := map[int]float64{}
+	for _, p := range s {
+		for pos, n := range p.after.Accepted {
+			accepted[pos] += p.grown(p.before.Accepted[pos], n)
+		}
 	}
-	slices.Sort(positions)
-	for _, pos := range positions {
-		s.PerPosition = append(s.PerPosition, per(p.grown(p.before.Accepted[pos], p.after.Accepted[pos]), s.Drafts))
+	for _, pos := range slices.Sorted(maps.Keys(accepted)) {
+		sp.PerPosition = append(sp.PerPosition, per(accepted[pos], sp.Drafts))
 	}
-	return s
+	return sp
 }
 
 // diffusion computes the figures of diffusion models, nil unless they took steps.
-func (p *pair) diffusion() *Diffusion {
+func (s servers) diffusion() *Diffusion {
 	var d Diffusion
-	for name, after := range p.after.Sums {
-		kind, ok := strings.CutPrefix(name, "vllm:diffusion_")
-		if !ok || !strings.HasSuffix(kind, "_total") {
-			continue
-		}
-		switch grown := p.grown(p.before.Sums[name], after); {
-		case strings.Contains(kind, "steps"):
-			d.Steps = grown
-		case strings.Contains(kind, "canvas_positions"):
-			d.Positions = grown
-		case strings.Contains(kind, "committed_tokens"):
-			d.Committed = grown
-		}
+	for _, p := range s {
+		p.diffused(&d)
 	}
 	if d.Steps <= 0 || d.Positions <= 0 {
 		return nil
@@ -292,4 +343,22 @@ func (p *pair) diffusion() *Diffusion {
 	d.CommittedPerStep = per(d.Committed, d.Steps)
 	d.StepsPerCanvas = per(d.Steps, d.Canvases)
 	return &d
+}
+
+// diffused adds one server's counts.
+func (p *pair) diffused(d *Diffusion) {
+	for name, after := range p.after.Sums {
+		kind, ok := strings.CutPrefix(name, "vllm:diffusion_")
+		if !ok || !strings.HasSuffix(kind, "_total") {
+			continue
+		}
+		switch grown := p.grown(p.before.Sums[name], after); {
+		case strings.Contains(kind, "steps"):
+			d.Steps += grown
+		case strings.Contains(kind, "canvas_positions"):
+			d.Positions += grown
+		case strings.Contains(kind, "committed_tokens"):
+			d.Committed += grown
+		}
+	}
 }
