@@ -123,6 +123,9 @@ func (s *session) discover(ctx context.Context) error {
 		if err == nil {
 			break
 		}
+		if ctx.Err() != nil { // the user's word, which says nothing of the server
+			return context.Cause(ctx)
+		}
 		answered := status != 0
 		if answered && t.model != "" {
 			break // a server without a list of models can still be measured
