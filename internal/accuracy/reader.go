@@ -9,6 +9,7 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/client"
+	"spate/internal/protocol"
 	"spate/internal/driver"
 	"spate/internal/probe"
 	"spate/internal/recorder"
@@ -55,7 +56,7 @@ func newClient(o *order, clock call.Clock) (*client.Client, error) {
 		return nil, err
 	}
 	return client.New(client.Config{
-		Backend: b, BaseURLs: []string{"http://" + o.Addr}, Endpoint: b.Path(), MaxConns: o.Load.Streams,
+		Backend: b, BaseURLs: []string{"http://" + o.Addr}, Endpoint: protocol.Find("vllm").Path, MaxConns: o.Load.Streams,
 		Body: client.Body{Model: model, IgnoreEOS: true}, Clock: clock,
 	})
 }

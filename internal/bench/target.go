@@ -61,7 +61,11 @@ func newTarget(c *config.Bench, getenv func(string) string) (*target, error) {
 // setHeaders adds the key and the user's headers; theirs win.
 func (t *target) setHeaders(c *config.Target) {
 	if key := c.APIKey.Reveal(); key != "" {
-		t.client.Header.Set("Authorization", "Bearer "+key)
+		if name := t.client.Backend.Manner().Key; name != "" {
+			t.client.Header.Set(name, key)
+		} else {
+			t.client.Header.Set("Authorization", "Bearer "+key)
+		}
 	}
 	for _, h := range c.Headers {
 		t.client.Header.Set(h.Name, h.Value)

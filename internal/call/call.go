@@ -89,6 +89,29 @@ type Prompt struct {
 	Text     string          `json:"text,omitempty"`
 	IDs      []int32         `json:"ids,omitempty"`
 	Messages json.RawMessage `json:"messages,omitempty"` // a chat messages array, verbatim
+
+	// Texts are several inputs of one request: a batch to embed, or a query and the documents to rank.
+	Texts []string `json:"texts,omitempty"`
+	// Audio is speech to write down; Text may go with it.
+	Audio *Audio `json:"-"`
+}
+
+// Audio is a sound file.
+type Audio struct {
+	Name    string // of the file, for its ending
+	Data    []byte
+	Seconds float64
+}
+
+// Inputs is how many inputs a request carries: the documents of a ranking, the texts of a batch.
+func (p *Prompt) Inputs(ranked bool) int {
+	switch {
+	case len(p.Texts) == 0:
+		return 1
+	case ranked:
+		return len(p.Texts) - 1
+	}
+	return len(p.Texts)
 }
 
 // RepeatLabel marks a request whose prompt was sent before in the same run: a prefix cache may

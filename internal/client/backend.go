@@ -12,16 +12,39 @@ import (
 )
 
 // Backend is one server protocol: how a request is written and how a streamed message is read.
-// A new protocol is one file with a type that implements it and one line in Backends.
+// A new protocol is one file with a type that implements it, one line in Backends and one in package
+// protocol.
 type Backend interface {
-	// Path is the endpoint used when the user gives none.
-	Path() string
-	// Encode appends the JSON body of a request.
+	// Encode appends the body of a request.
 	Encode(dst []byte, s *Body, r *call.Request) ([]byte, error)
 	// Decode reads one message into e. The value is valid during the call only.
 	Decode(v *fastjson.Value, e *event)
-	// UsageEnds reports whether the usage message counts as the end of the request in vLLM's latency.
-	UsageEnds() bool
+	// Manner is how answers come.
+	Manner() Manner
+}
+
+// Manner is how a protocol's answers come and end. The zero Manner is an event stream that ends with a
+// finish reason and an end mark.
+type Manner struct {
+	Lines     bool   // a JSON object on each line instead of an event stream
+	Whole     bool   // one JSON object, and nothing is generated: success is a good status
+	Endless   bool   // no finish reason exists: an answer with a token that ends cleanly is a success
+	UsageEnds bool   // the usage message counts as the end of the request in vLLM's latency
+	Type      string // of the request's body, when it is not JSON
+	Key       string // header the API key goes into, when it is not a bearer token
+	Header    [2]string
+}
+
+// headers are what every request of the protocol carries unless the user says otherwise.
+func (m Manner) headers() [][2]string {
+	accept, kind := "text/event-stream, application/json", "application/json"
+	if m.Lines {
+		accept = "application/x-ndjson, application/json"
+	}
+	if m.Type != "" {
+		kind = m.Type
+	}
+	return [][2]string{{"Accept", accept}, {"Content-Type", kind}, m.Header}
 }
 
 // Body holds the settings that go into every request body.
@@ -37,9 +60,25 @@ type Body struct {
 // Backends is the table of protocols by the name users type.
 func Backends() map[string]Backend {
 	return map[string]Backend{
-		"vllm":        completions{},
-		"openai":      completions{},
-		"openai-chat": chat{},
+		"vllm": completions{}, "openai": completions{}, "sglang-oai": completions{}, "lmdeploy": completions{}, "scalellm": completions{},
+		"openai-chat": chat{}, "vllm-chat": chat{}, "sglang-oai-chat": chat{}, "lmdeploy-chat": chat{},
+		"openai-responses": responses{},
+		"openai-audio":     audio{},
+		"sglang":           sglang{}, "sglang-native": sglang{},
+		"tgi":          tgi{},
+		"tensorrt-llm": triton{}, "trt": triton{},
+		"llama.cpp": completions{uncached: true}, "llama.cpp-native": llamacpp{},
+		"ollama": ollama{}, "ollama-chat": ollama{chat: true},
+		"anthropic":         anthropic{},
+		"deepspeed-mii":     mii{},
+		"openai-embeddings": pooling{truncate: true}, "sglang-embedding": pooling{},
+		"openai-embeddings-chat":    pooling{truncate: true, messages: true},
+		"openai-embeddings-clip":    pooling{truncate: true, messages: true},
+		"openai-embeddings-vlm2vec": pooling{truncate: true, messages: true},
+		"infinity-embeddings":       pooling{},
+		"infinity-embeddings-clip":  pooling{modality: true},
+		"vllm-pooling":              pooling{truncate: true},
+		"vllm-rerank":               pooling{truncate: true, rank: true},
 	}
 }
 
@@ -64,8 +103,10 @@ type event struct {
 	text    []byte
 	thought []byte
 	tool    []byte
+	whole   bool // text is all of the answer so far, not what is new
 	finish  string
-	tokens  int // tokens named by id in the message; 0 when it names none
+	ended   bool // the protocol's end mark, where it is a message
+	tokens  int  // tokens named by id in the message; 0 when it names none
 	usage   *usage
 	server  *call.ServerTimes
 	failure string // an error object's message
@@ -76,6 +117,7 @@ type event struct {
 type usage struct {
 	prompt, completion, cached, reasoning int
 	hasCached                             bool
+	partial                               bool // says nothing of the counts that are 0
 }
 
 // decodeCommon reads what the OpenAI protocols share: errors, usage and per-request server times.
@@ -98,6 +140,7 @@ func decodeCommon(v *fastjson.Value, e *event) {
 			e.usage.cached, e.usage.hasCached = c.GetInt(), true
 		}
 	}
+	decodeTimings(v, e)
 	if m := v.Get("metrics"); m != nil && m.Type() == fastjson.TypeObject {
 		e.server = &call.ServerTimes{
 			Queue:      millis(m, "queue_time_ms"),

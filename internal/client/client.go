@@ -152,7 +152,7 @@ func (c *Client) newTarget(base string) (*target, error) {
 		}
 	}
 	t.pool = newPool(d, !c.cfg.InBand, c.cfg.MaxConns)
-	t.head = requestHead(u, withUser(u, c.cfg.Header))
+	t.head = requestHead(u, withUser(u, c.cfg.Header), c.cfg.Backend.Manner())
 	return t, nil
 }
 
@@ -172,15 +172,10 @@ func withUser(u *url.URL, h http.Header) http.Header {
 
 // requestHead is the request line and the headers that every request of a target shares; the user's
 // take the place of spate's own.
-func requestHead(u *url.URL, h http.Header) []byte {
+func requestHead(u *url.URL, h http.Header, m Manner) []byte {
 	b := []byte("POST " + u.RequestURI() + " HTTP/1.1\r\n")
-	for _, own := range [][2]string{
-		{"Host", u.Host},
-		{"Accept", "text/event-stream, application/json"},
-		{"User-Agent", "spate"},
-		{"Content-Type", "application/json"},
-	} {
-		if h.Get(own[0]) == "" {
+	for _, own := range append([][2]string{{"Host", u.Host}, {"User-Agent", "spate"}}, m.headers()...) {
+		if own[0] != "" && h.Get(own[0]) == "" {
 			b = append(b, own[0]+": "+own[1]+"\r\n"...)
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"go.uber.org/goleak"
 
 	"spate/internal/call"
+	"spate/internal/protocol"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -119,7 +120,7 @@ func newClient(t *testing.T, cfg Config) *Client {
 	if cfg.Backend == nil {
 		cfg.Backend = completions{}
 	}
-	cfg.Endpoint = cfg.Backend.Path()
+	cfg.Endpoint = endpointOf(cfg.Backend)
 	cfg.Clock = call.NewClock()
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 10 * time.Second
@@ -725,4 +726,14 @@ func TestUserInTheURL(t *testing.T) {
 	if len(got) != 2 || got[0] != "Basic YW5uOnNlY3JldA==" || got[1] != got[0] {
 		t.Errorf("Authorization %q, want the same basic one from both clients", got)
 	}
+}
+
+// endpointOf is the path of a backend.
+func endpointOf(b Backend) string {
+	for name, other := range Backends() {
+		if other == b {
+			return protocol.Find(name).Path
+		}
+	}
+	return "/"
 }

@@ -26,10 +26,12 @@ const maxJSONBody = 64 << 20
 // into a record. It is fed by one goroutine at a time.
 type exchange struct {
 	backend Backend
+	manner  Manner
 	parsers *fastjson.ParserPool
 	rec     call.Record
 	h1      h1
 	sse     sse
+	lines   lines
 	at      time.Duration // stamp of the read being parsed
 	event   event         // reused, so that a chunk costs no allocation
 	form    form
@@ -49,7 +51,7 @@ type exchange struct {
 }
 
 func newExchange(b Backend, parsers *fastjson.ParserPool, r *call.Request) *exchange {
-	x := &exchange{backend: b, parsers: parsers}
+	x := &exchange{backend: b, manner: b.Manner(), parsers: parsers}
 	x.rec = call.NewRecord(r)
 	// Room for the whole answer spares growing in the middle of a stream; very long ones do grow, so
 	// that ten thousand streams fit in memory.
@@ -61,6 +63,7 @@ func newExchange(b Backend, parsers *fastjson.ParserPool, r *call.Request) *exch
 	x.h1.onBody = x.onBody
 	x.sse.emit = x.onEvent
 	x.sse.shortcut = x.shortcut
+	x.lines.emit = x.onEvent
 	return x
 }
 
@@ -95,15 +98,12 @@ func (x *exchange) onHead(h head) {
 // begin is the start of the response's body, from either HTTP client.
 func (x *exchange) begin(status int, sse bool) {
 	x.status, x.rec.Status = status, status
-	x.stream = sse && status == http.StatusOK
+	x.stream = (sse || x.manner.Lines) && status == http.StatusOK
 }
 
 func (x *exchange) onBody(b []byte) {
 	if x.stream {
-		x.sse.feed(b)
-		if x.sse.full {
-			x.fail(call.FaultHTTP, fmt.Sprintf("an event of over %d bytes", maxEvent))
-		}
+		x.onStream(b)
 		return
 	}
 	limit := maxErrBody
@@ -112,6 +112,21 @@ func (x *exchange) onBody(b []byte) {
 	}
 	if room := limit - len(x.body); room > 0 {
 		x.body = append(x.body, b[:min(room, len(b))]...)
+	}
+}
+
+// onStream hands the bytes to the parser of the stream's form.
+func (x *exchange) onStream(b []byte) {
+	var full bool
+	if x.manner.Lines {
+		x.lines.feed(b)
+		full = x.lines.full
+	} else {
+		x.sse.feed(b)
+		full = x.sse.full
+	}
+	if full {
+		x.fail(call.FaultHTTP, fmt.Sprintf("an event of over %d bytes", maxEvent))
 	}
 }
 
@@ -149,7 +164,7 @@ func (x *exchange) message(data []byte) {
 		return
 	}
 	x.apply(&x.event)
-	if x.stream {
+	if x.stream && !x.manner.Lines {
 		x.form.learn(data, &x.event, x.probe)
 	}
 }
@@ -158,7 +173,7 @@ func (x *exchange) message(data []byte) {
 func (x *exchange) apply(e *event) {
 	tokens := e.tokens
 	if e.usage != nil {
-		x.usage = e.usage
+		x.usage = e.usage.after(x.usage)
 		if e.choices && tokens == 0 {
 			tokens = max(0, e.usage.completion-x.counted)
 		}
@@ -170,8 +185,12 @@ func (x *exchange) apply(e *event) {
 	if e.finish != "" {
 		x.rec.Finish = e.finish
 	}
+	x.done = x.done || e.ended
 	if !e.choices {
 		return
+	}
+	if e.whole {
+		x.sinceLast(e)
 	}
 	x.chunks = append(x.chunks, call.Chunk{At: x.at, Tokens: int32(tokens), Kind: e.kind})
 	if e.kind != 0 || tokens > 0 {
@@ -186,6 +205,33 @@ func (x *exchange) apply(e *event) {
 	x.text = append(x.text, e.text...)
 	x.thought = append(x.thought, e.thought...)
 	x.tool = append(x.tool, e.tool...)
+}
+
+// after is the usage with what an earlier one said and this one does not.
+func (u *usage) after(earlier *usage) *usage {
+	if !u.partial || earlier == nil {
+		return u
+	}
+	out := *u
+	out.prompt, out.completion = max(u.prompt, earlier.prompt), max(u.completion, earlier.completion)
+	if !u.hasCached {
+		out.cached, out.hasCached = earlier.cached, earlier.hasCached
+	}
+	return &out
+}
+
+// sinceLast turns a message that repeats the whole answer into one that says what is new. An answer that
+// was changed in what had come before counts as new from there.
+func (x *exchange) sinceLast(e *event) {
+	same := 0
+	for same < len(e.text) && same < len(x.text) && e.text[same] == x.text[same] {
+		same++
+	}
+	x.text = x.text[:same]
+	e.text = e.text[same:]
+	if len(e.text) == 0 {
+		e.kind &^= call.Visible
+	}
 }
 
 func (x *exchange) fail(f call.Fault, text string) {
@@ -228,6 +274,7 @@ func (x *exchange) finish(end time.Duration) call.Record {
 	x.at = end
 	if x.stream {
 		x.sse.end()
+		x.lines.end()
 	}
 	r.End = end
 	x.judge()
@@ -260,6 +307,9 @@ func (x *exchange) judge() {
 		x.whole()
 		return
 	}
+	if x.manner.Endless && x.rec.FirstToken != call.Unset {
+		return
+	}
 	switch finish := x.rec.Finish; {
 	case len(x.chunks) == 0 && x.done:
 		x.fail(call.FaultEmpty, "the stream carried no choices")
@@ -278,6 +328,9 @@ func (x *exchange) judge() {
 func (x *exchange) whole() {
 	x.rec.LastEvent = x.at
 	x.message(x.body)
+	if x.manner.Whole {
+		return
+	}
 	if x.fault == call.NoFault && x.rec.FirstToken == call.Unset {
 		x.fail(call.FaultEmpty, "the answer carried no token")
 	}

@@ -84,7 +84,7 @@ func (f *form) learn(data []byte, e *event, probe func([]byte, *event) bool) {
 // plain reports whether an event says nothing but one text.
 func (e *event) plain() bool {
 	return e.choices && (e.kind == call.Visible || e.kind == call.Reasoning) &&
-		e.finish == "" && e.tokens == 0 && e.usage == nil && e.server == nil && !e.failed && len(e.tool) == 0
+		e.finish == "" && e.tokens == 0 && e.usage == nil && e.server == nil && !e.failed && !e.whole && !e.ended && len(e.tool) == 0
 }
 
 // proven finds out whether n bytes at a place are the text of the event, by putting another in.

@@ -12,12 +12,15 @@ import (
 )
 
 // completions speaks /v1/completions, as vLLM's `vllm` and `openai` backends do.
-type completions struct{}
+type completions struct {
+	uncached bool // llama.cpp: do not take prompts from its cache
+}
 
-func (completions) Path() string    { return "/v1/completions" }
-func (completions) UsageEnds() bool { return false }
+// Manner implements Backend.
+func (completions) Manner() Manner { return Manner{} }
 
-func (completions) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
+// Encode implements Backend.
+func (c completions) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	var o object
 	o.set("model", appendString(nil, model(s, r)))
 	o.set("prompt", prompt(r))
@@ -27,9 +30,13 @@ func (completions) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) 
 	if s.Logprobs != nil {
 		o.set("logprobs", strconv.AppendInt(nil, int64(*s.Logprobs), 10))
 	}
+	if c.uncached {
+		o.set("cache_prompt", []byte("false"))
+	}
 	return finishBody(dst, &o, s, r)
 }
 
+// Decode implements Backend.
 func (completions) Decode(v *fastjson.Value, e *event) {
 	decodeCommon(v, e)
 	for i, c := range v.GetArray("choices") {
@@ -48,9 +55,10 @@ func (completions) Decode(v *fastjson.Value, e *event) {
 // chat speaks /v1/chat/completions.
 type chat struct{}
 
-func (chat) Path() string    { return "/v1/chat/completions" }
-func (chat) UsageEnds() bool { return true }
+// Manner implements Backend.
+func (chat) Manner() Manner { return Manner{UsageEnds: true} }
 
+// Encode implements Backend.
 func (chat) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	var o object
 	o.set("model", appendString(nil, model(s, r)))
@@ -59,6 +67,7 @@ func (chat) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	return finishBody(dst, &o, s, r)
 }
 
+// Decode implements Backend.
 func (chat) Decode(v *fastjson.Value, e *event) {
 	decodeCommon(v, e)
 	for i, c := range v.GetArray("choices") {

@@ -88,8 +88,10 @@ func (c *Client) doStd(ctx context.Context, t *target, x *exchange, r *call.Requ
 		return
 	}
 	setHeaders(req, c.cfg.Header)
-	if req.Header.Get("Content-Type") == "" {
-		req.Header.Set("Content-Type", "application/json")
+	for _, own := range x.manner.headers() {
+		if own[0] != "" && req.Header.Get(own[0]) == "" {
+			req.Header.Set(own[0], own[1])
+		}
 	}
 	req.Header.Set("x-request-id", r.Name)
 	x.rec.Sent = clock.Now()

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"spate/internal/protocol"
 	"spate/internal/schedule"
 )
 
@@ -65,18 +66,24 @@ type Target struct {
 	Profile          bool          `json:"profile"`
 }
 
-// Backend names the protocol spoken to the server.
+// Backend names the protocol spoken to the server, as package protocol lists them.
 type Backend string
 
-// Backends of this version.
+// Backends named here.
 const (
 	VLLM       Backend = "vllm"
 	OpenAI     Backend = "openai"
 	OpenAIChat Backend = "openai-chat"
 )
 
+// Protocol is what is known of it.
+func (b Backend) Protocol() protocol.Protocol { return protocol.Find(string(b)) }
+
 // Chat reports whether the backend speaks chat messages rather than plain prompts.
-func (b Backend) Chat() bool { return b == OpenAIChat }
+func (b Backend) Chat() bool { return b.Protocol().Family == protocol.Chat }
+
+// Pools reports whether the backend embeds or ranks: nothing is generated.
+func (b Backend) Pools() bool { return b.Protocol().Family == protocol.Pooling }
 
 // Route says how requests are spread over several base URLs.
 type Route string

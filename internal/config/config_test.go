@@ -45,7 +45,7 @@ func TestValidateNamesTheFlags(t *testing.T) {
 		"no requests":             {func(b *Bench) { b.Load.NumPrompts = 0 }, []string{"num-prompts"}},
 		"no slots":                {func(b *Bench) { b.Load.MaxConcurrency = ptr(0) }, []string{"max-concurrency"}},
 		"seed too large":          {func(b *Bench) { b.Load.Seed = 1 << 32 }, []string{"seed"}},
-		"port":                    {func(b *Bench) { b.Target.Port = 70000 }, []string{"port"}},
+		"port":                    {func(b *Bench) { b.Target.Port = 70000; given(b, "port") }, []string{"port"}},
 		"base url":                {func(b *Bench) { b.Target.BaseURLs = []string{"ftp://x"} }, []string{"base-url"}},
 		"base url without scheme": {func(b *Bench) { b.Target.BaseURLs = []string{"gpu:8000"} }, nil},
 		"ramp with rate": {func(b *Bench) {

@@ -20,9 +20,7 @@ func (b *Bench) Resolve() []string {
 	var notes []string
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 
-	if !b.Has("endpoint") && b.Target.Backend.Chat() {
-		b.Target.Endpoint = ChatPath
-	}
+	b.resolveProtocol(note)
 	for i, u := range b.Target.BaseURLs {
 		if u != "" && !strings.Contains(u, "://") {
 			u = "http://" + u
@@ -36,6 +34,9 @@ func (b *Bench) Resolve() []string {
 	}
 	if len(b.Output.PercentileMetrics) == 0 {
 		b.Output.PercentileMetrics = []Metric{TTFT, TPOT, ITL}
+		if b.Target.Backend.Pools() {
+			b.Output.PercentileMetrics = []Metric{E2EL}
+		}
 	}
 	if b.Output.DisableTQDM && b.Output.UI == UIAuto {
 		b.Output.UI = UINone
@@ -50,6 +51,28 @@ func (b *Bench) Resolve() []string {
 		b.Body.IgnoreEOS = true // vLLM asks for exact lengths whenever prompts are synthetic
 	}
 	return notes
+}
+
+// resolveProtocol takes endpoint and port from the backend where the user gave none. A script that sends
+// SGLang's name to an OpenAI endpoint means SGLang's server there, as vLLM's older clients did.
+func (b *Bench) resolveProtocol(note func(string, ...any)) {
+	t := &b.Target
+	path, _, _ := strings.Cut(t.Endpoint, "?")
+	path = strings.TrimRight(path, "/")
+	if b.Has("endpoint") && t.Backend == "sglang" && strings.HasSuffix(path, "completions") {
+		t.Backend = "sglang-oai"
+		if strings.HasSuffix(path, "chat/completions") {
+			t.Backend = "sglang-oai-chat"
+		}
+		note("--backend sglang with --endpoint %s speaks SGLang's OpenAI protocol: %s", t.Endpoint, t.Backend)
+	}
+	p := t.Backend.Protocol()
+	if !b.Has("endpoint") && p.Path != "" {
+		t.Endpoint = p.Path
+	}
+	if !b.Has("port") && p.Port > 0 {
+		t.Port = p.Port
+	}
 }
 
 // resolveLoad drops the default number of prompts where time bounds the run instead. A custom

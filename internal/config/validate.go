@@ -77,13 +77,12 @@ func (b *Bench) checkTarget(c *checker) {
 	c.want(t.Backend != "", "backend", "no backend named")
 	path, _, _ := strings.Cut(t.Endpoint, "?")
 	path = strings.TrimRight(path, "/")
-	chat := strings.HasSuffix(path, "chat/completions")
-	if t.Backend.Chat() {
-		c.clash(!chat, "backend", "endpoint", fmt.Sprintf("%s needs an endpoint that ends in chat/completions, not %q", t.Backend, t.Endpoint))
-	} else {
-		c.clash(chat, "backend", "endpoint", fmt.Sprintf("%q takes messages: use --backend openai-chat", t.Endpoint))
-		c.clash(!chat && !strings.HasSuffix(path, "completions"), "backend", "endpoint",
-			fmt.Sprintf("%s needs an endpoint that ends in completions, not %q", t.Backend, t.Endpoint))
+	want := t.Backend.Protocol().Suffix
+	switch chat := strings.HasSuffix(path, "chat/completions"); {
+	case chat && want == "completions":
+		c.clash(true, "backend", "endpoint", fmt.Sprintf("%q takes messages: use --backend openai-chat", t.Endpoint))
+	default:
+		c.clash(!strings.HasSuffix(path, want), "backend", "endpoint", fmt.Sprintf("%s needs an endpoint that ends in %s, not %q", t.Backend, want, t.Endpoint))
 	}
 	c.clash(t.UnixSocket != "" && len(t.BaseURLs) > 1, "unix-socket", "base-url", "one socket is one server")
 	c.clash(t.Insecure && t.CACert != "", "insecure", "ca-cert", "one skips the check that the other one sets up")
@@ -205,7 +204,7 @@ func (b *Bench) checkRandom(c *checker) {
 
 func (b *Bench) checkBody(c *checker) {
 	y := &b.Body
-	c.clash(y.PromptTokenIDs && b.Target.Backend.Chat(), "prompt-token-ids", "backend", "chat messages are text")
+	c.clash(y.PromptTokenIDs && !b.Target.Backend.Protocol().IDs, "prompt-token-ids", "backend", fmt.Sprintf("%s takes text only", b.Target.Backend))
 	c.clash(y.PromptTokenIDs && b.Model.SkipTokenizerInit, "prompt-token-ids", "skip-tokenizer-init", "ids come from the tokenizer")
 	c.want(y.Temperature == nil || *y.Temperature >= 0, "temperature", "cannot be negative")
 	c.want(y.TopP == nil || *y.TopP > 0 && *y.TopP <= 1, "top-p", "must be above 0 and at most 1")

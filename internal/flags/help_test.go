@@ -83,7 +83,7 @@ func TestComplete(t *testing.T) {
 	if got := texts([]string{"--dataset-name"}, "s"); !slices.Equal(got, []string{"sharegpt", "sonnet"}) {
 		t.Errorf("choices: %q", got)
 	}
-	if got := texts(nil, "--backend=openai-"); !slices.Equal(got, []string{"--backend=openai-chat"}) {
+	if got := texts(nil, "--backend=openai-c"); !slices.Equal(got, []string{"--backend=openai-chat"}) {
 		t.Errorf("joined: %q", got)
 	}
 	if got := texts(nil, "-"); slices.Contains(got, "--concurrency") || slices.Contains(got, "--hf-subset") || !slices.Contains(got, "--model") {

@@ -1,12 +1,9 @@
 package flags
 
-import "spate/internal/config"
-
-var laterBackends = []string{
-	"openai-audio", "openai-embeddings", "openai-embeddings-chat", "openai-embeddings-clip", "openai-embeddings-vlm2vec",
-	"infinity-embeddings", "infinity-embeddings-clip", "vllm-pooling", "vllm-rerank",
-	"lmdeploy", "scalellm", "sglang", "sglang-oai", "llama.cpp", "tgi", "tensorrt-llm", "deepspeed-mii", "openai-responses",
-}
+import (
+	"spate/internal/config"
+	"spate/internal/protocol"
+)
 
 // targetFlags says where the server is and what it speaks.
 func targetFlags(b *config.Bench) []Def {
@@ -18,9 +15,9 @@ func targetFlags(b *config.Bench) []Def {
 		},
 		{
 			Name: "backend", Group: GroupTarget, VLLM: true, Main: true, Default: "openai", value: enum(&t.Backend), Meta: "NAME",
-			Choices: []string{"vllm", "openai", "openai-chat"}, Later: laterBackends,
-			Help: "protocol: vllm and openai are completions, openai-chat is chat completions",
-			Also: []Alias{{Name: "api", To: backendKind}, {Name: "task", To: backendKind}},
+			Choices: protocol.Names(),
+			Help:    "protocol: openai and vllm are completions, openai-chat is chat; docs/backends.md has them all",
+			Also:    []Alias{{Name: "api", To: backendKind}, {Name: "task", To: backendKind}},
 		},
 		{
 			Name: "endpoint-type", Group: GroupTarget, value: str(new(string)), Meta: "NAME",
@@ -36,10 +33,10 @@ func targetFlags(b *config.Bench) []Def {
 			Help: "how requests are spread over several base URLs; sticky keeps a session on one",
 		},
 		{Name: "host", Group: GroupTarget, VLLM: true, Main: true, Default: "127.0.0.1", value: str(&t.Host), Help: "host, where no base URL is given"},
-		{Name: "port", Group: GroupTarget, VLLM: true, Main: true, Default: "8000", value: integer(&t.Port), Help: "port, where no base URL is given"},
+		{Name: "port", Group: GroupTarget, VLLM: true, Main: true, Default: "8000", value: integer(&t.Port), Help: "port, where no base URL is given; each other backend brings its own"},
 		{
 			Name: "endpoint", Group: GroupTarget, VLLM: true, Main: true, Default: config.CompletionsPath, value: str(&t.Endpoint), Meta: "PATH",
-			Help: "path requests go to; openai-chat takes " + config.ChatPath + " by itself",
+			Help: "path requests go to; each other backend brings its own",
 		},
 		{Name: "unix-socket", Group: GroupTarget, value: str(&t.UnixSocket), Meta: "FILE", Help: "reach the server through this Unix socket"},
 		{
