@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/call"
+	"spate/internal/observe"
 	"spate/internal/result"
 )
 
@@ -189,14 +190,14 @@ func serverLaws(t *testing.T, wrote int64, want int, f map[string]string) {
 // folderLaws checks what a run leaves behind.
 func folderLaws(t *testing.T, e ended, backend string) {
 	t.Helper()
-	for _, name := range []string{result.RunFile, result.RecordsFile, result.ResultFile, result.CommandFile, result.EnvironmentFile} {
+	for _, name := range []string{result.RunFile, result.RecordsFile, result.ResultFile, result.CommandFile, result.EnvironmentFile, observe.File} {
 		if info, err := os.Stat(filepath.Join(e.folder, name)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	entries, err := os.ReadDir(e.folder)
-	if err != nil || len(entries) != 5 {
-		t.Errorf("the folder holds %d files, want 5 (%v)", len(entries), err)
+	if err != nil || len(entries) != 6 {
+		t.Errorf("the folder holds %d files, want 6 (%v)", len(entries), err)
 	}
 	line, err := os.ReadFile(filepath.Join(e.folder, result.CommandFile))
 	if err != nil || !strings.HasPrefix(string(line), "spate bench serve --output-dir ") || strings.Count(string(line), "\n") != 1 {
