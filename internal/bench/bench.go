@@ -39,6 +39,10 @@ type Job struct {
 
 	// Stop, when closed, ends sending and lets requests in flight finish.
 	Stop <-chan struct{}
+
+	// Live and Sink, where set, let the caller follow the run while it goes.
+	Live *driver.Live
+	Sink recorder.Sink
 }
 
 // Outcome is a finished run.
@@ -151,7 +155,10 @@ func (s *session) measure(ctx context.Context) (driver.Result, error) {
 	s.profile(ctx, "/start_profile")
 	s.watch = s.startWatch(ctx)
 
-	live := &driver.Live{}
+	live := s.Live
+	if live == nil {
+		live = &driver.Live{}
+	}
 	progress := report.NewProgress(s.load.expect)
 	view := s.startView(ctx, live, progress)
 	probes := s.startProbes(ctx)
@@ -174,6 +181,9 @@ func (s *session) sink(progress *report.Progress) recorder.Sink {
 	sinks := []recorder.Sink{s.memory, progress}
 	if s.folder != nil {
 		sinks = append(sinks, s.folder.Log)
+	}
+	if s.Sink != nil {
+		sinks = append(sinks, s.Sink)
 	}
 	return recorder.Tee(sinks...)
 }
