@@ -93,7 +93,7 @@ func await(holds func() bool) bool {
 	return true
 }
 
-// gathering is a timetable that answers nobody before n requests have come, or a minute has passed.
+// gathering is a timetable that answers nobody before n requests have come, or four minutes have passed.
 type gathering struct {
 	*serve.Timetable
 	n     int
@@ -103,7 +103,7 @@ type gathering struct {
 
 func (g *gathering) Submit(now int64, r *serve.Request, out serve.Stream) {
 	if len(g.held) == 0 {
-		g.until = now + int64(time.Minute)
+		g.until = now + int64(4*time.Minute)
 	}
 	g.held = append(g.held, func(now int64) {
 		r.Arrived = now
