@@ -174,8 +174,8 @@ func decodeFigures(data []byte, from map[string]string) (harvest.Figures, error)
 			if err := json.Unmarshal(raw, &f.Text); err != nil {
 				return err
 			}
-		} else if _, err := strconv.ParseFloat(f.Text, 64); err != nil {
-			return fmt.Errorf("%q is no figure", f.Text)
+		} else if strings.ContainsAny(f.Text[:1], "{[tfn") {
+			return fmt.Errorf("%.40s is no figure", f.Text)
 		}
 		out = append(out, f)
 		return nil

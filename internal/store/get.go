@@ -86,10 +86,12 @@ func (s *Store) Get(ctx context.Context, ref string) (Item, runs.Entry, error) {
 		return Item{}, runs.Entry{}, fmt.Errorf("%w as %q in store %s", ErrUnknown, ref, s.place)
 	}
 	entries, err := s.Entries(ctx, items)
+	if err == nil && len(entries) == 0 {
+		err = fmt.Errorf("%w as %q in store %s", ErrUnknown, ref, s.place)
+	}
 	if err != nil {
 		return Item{}, runs.Entry{}, err
 	}
-	items[0].Error = entries[0].Result.Error
 	return items[0], entries[0], nil
 }
 
@@ -168,7 +170,7 @@ func (s *Store) Tag(ctx context.Context, id string, set map[string]string, remov
 			return err
 		}
 		for _, name := range slices.Concat(remove, slices.Sorted(maps.Keys(set))) {
-			if _, err := tx.ExecContext(ctx, s.sql("DELETE FROM spate_labels WHERE run = ? AND name = ?"), id, clean(name)); err != nil {
+			if err := s.exec(ctx, tx, "DELETE FROM spate_labels WHERE run = ? AND name = ?", id, clean(name)); err != nil {
 				return err
 			}
 		}
@@ -188,7 +190,7 @@ func (s *Store) Remove(ctx context.Context, ids ...string) error {
 			if err := s.need(ctx, tx, id); err != nil {
 				return err
 			}
-			if _, err := tx.ExecContext(ctx, s.sql("DELETE FROM spate_runs WHERE id = ?"), id); err != nil {
+			if err := s.exec(ctx, tx, "DELETE FROM spate_runs WHERE id = ?", id); err != nil {
 				return err
 			}
 		}

@@ -75,7 +75,7 @@ var sortColumns = map[string]string{
 }
 
 const itemColumns = "r.id, r.identity, r.name, r.format, r.tool, r.state, r.verdict, r.model, r.engine, r.backend, r.gpu," +
-	" r.started, r.added, r.command, r.folder, r.source, r.line"
+	" r.started, r.added, r.command, r.folder, r.source, r.line, r.host, r.error"
 
 // List finds results. They come newest first, unless the filter says otherwise.
 func (s *Store) List(ctx context.Context, f Filter) ([]Item, error) {
@@ -110,7 +110,7 @@ func scanItem(rows *sql.Rows) (Item, error) {
 	var started *int64
 	var added int64
 	err := rows.Scan(&it.ID, &it.Key, &it.Name, &it.Format, &it.Tool, &it.State, &it.Verdict, &it.Model, &it.Engine, &it.Backend, &it.GPU,
-		&started, &added, &it.Command, &it.Folder, &it.Source, &it.Line)
+		&started, &added, &it.Command, &it.Folder, &it.Source, &it.Line, &it.Host, &it.Error)
 	it.Run = it.Format == harvest.FormatSpate
 	it.Added = time.UnixMicro(added).UTC()
 	if started != nil {

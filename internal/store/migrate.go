@@ -11,10 +11,13 @@ import (
 
 // migrations lead from an empty database to the schema of this version, one after the other. A store's
 // version is how many it has seen. One that has shipped never changes, and none leads back.
-var migrations = []string{firstSchema}
+var migrations = []string{runsSchema, hostSchema}
 
 //go:embed migrations/0001_runs.sql
-var firstSchema string
+var runsSchema string
+
+//go:embed migrations/0002_host.sql
+var hostSchema string
 
 // version is the schema's, 0 in an empty database.
 func (s *Store) version(ctx context.Context, q querier) (int, error) {
@@ -85,7 +88,7 @@ func (s *Store) script(ctx context.Context, tx *sql.Tx, text string) error {
 		if strings.TrimSpace(statement) == "" {
 			continue
 		}
-		if _, err := tx.ExecContext(ctx, strings.TrimSuffix(statement, ";")); err != nil {
+		if err := s.exec(ctx, tx, strings.TrimSuffix(statement, ";")); err != nil {
 			return err
 		}
 	}

@@ -20,7 +20,7 @@ func (s *Store) openPostgres(p place) error {
 	s.dialect = dialect{
 		numbered: true,
 		lock:     writers,
-		tables:   "SELECT CASE WHEN to_regclass('spate_schema') IS NULL THEN 0 ELSE 1 END",
+		tables:   "SELECT count(*) FROM pg_catalog.pg_tables WHERE tablename = 'spate_schema' AND schemaname = ANY (current_schemas(false))",
 		busy:     busyPostgres,
 		explain:  explainPostgres,
 	}

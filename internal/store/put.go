@@ -165,7 +165,7 @@ func (s *Store) refresh(ctx context.Context, tx *sql.Tx, id, state string, r *ro
 	if !r.files {
 		return nil
 	}
-	_, err := tx.ExecContext(ctx, s.sql("UPDATE spate_runs SET folder = ?, source = ? WHERE id = ?"), r.Folder, r.Source, id)
+	err := s.exec(ctx, tx, "UPDATE spate_runs SET folder = ?, source = ?, host = ? WHERE id = ?", r.Folder, r.Source, r.Host, id)
 	if err != nil {
 		return fmt.Errorf("note where %s lies: %w", id, err)
 	}
@@ -184,7 +184,7 @@ func (s *Store) replace(ctx context.Context, tx *sql.Tx, r *row) error {
 	if err != nil {
 		return fmt.Errorf("read the labels of %s: %w", r.ID, err)
 	}
-	if _, err := tx.ExecContext(ctx, s.sql("DELETE FROM spate_runs WHERE id = ?"), r.ID); err != nil {
+	if err := s.exec(ctx, tx, "DELETE FROM spate_runs WHERE id = ?", r.ID); err != nil {
 		return fmt.Errorf("replace %s: %w", r.ID, err)
 	}
 	return s.insert(ctx, tx, r)
@@ -196,9 +196,9 @@ func (s *Store) insert(ctx context.Context, tx *sql.Tx, r *row) error {
 		started = r.Started.UnixMicro()
 	}
 	err := s.fill(ctx, tx, "spate_runs (id, identity, name, format, tool, state, verdict, model, engine, backend, gpu, started, added,"+
-		" command, folder, source, line, config, environment, entry)", [][]any{{
+		" command, folder, source, line, config, environment, entry, host, error)", [][]any{{
 		r.ID, r.Key, r.Name, r.Format, r.Tool, r.State, r.Verdict, r.Model, r.Engine, r.Backend, r.GPU, started, r.Added.UnixMicro(),
-		r.Command, r.Folder, r.Source, r.Line, r.config, r.environment, r.entry,
+		r.Command, r.Folder, r.Source, r.Line, r.config, r.environment, r.entry, r.Host, r.Error,
 	}})
 	if err != nil {
 		return err
@@ -227,7 +227,7 @@ func (s *Store) fill(ctx context.Context, tx *sql.Tx, into string, rows [][]any)
 	for part := range slices.Chunk(rows, 200) {
 		places := "(?" + strings.Repeat(", ?", len(part[0])-1) + ")"
 		query := "INSERT INTO " + into + " VALUES " + places + strings.Repeat(", "+places, len(part)-1) + " ON CONFLICT DO NOTHING"
-		if _, err := tx.ExecContext(ctx, s.sql(query), slices.Concat(part...)...); err != nil {
+		if err := s.exec(ctx, tx, query, slices.Concat(part...)...); err != nil {
 			return fmt.Errorf("insert: %w", err)
 		}
 	}
@@ -239,7 +239,7 @@ func describe(e *runs.Entry) Item {
 	r := &e.Result
 	it := Item{
 		Key: runs.Identity(e), Name: clean(e.Name), Format: clean(r.Format), Started: e.Started(), Labels: e.Labels,
-		Figures: r.Metrics, Line: r.Source.Line, Error: r.Error,
+		Figures: r.Metrics, Line: r.Source.Line, Error: clean(r.Error),
 		Model: clean(e.Setting("model")), Backend: clean(e.Setting("backend")), Engine: clean(engineOf(e)), GPU: clean(gpuOf(e)),
 		Command: clean(commandOf(e)),
 	}

@@ -114,7 +114,7 @@ func (s *Store) transact(ctx context.Context, change func(tx *sql.Tx) error) err
 	}
 	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
 	if s.dialect.lock != "" {
-		if _, err := tx.ExecContext(ctx, s.dialect.lock); err != nil {
+		if err := s.exec(ctx, tx, s.dialect.lock); err != nil {
 			return err
 		}
 	}
@@ -139,6 +139,12 @@ func (s *Store) sql(text string) string {
 		n++
 	}
 	return out.String()
+}
+
+// exec runs a statement that gives no rows.
+func (s *Store) exec(ctx context.Context, tx *sql.Tx, statement string, args ...any) error {
+	_, err := tx.ExecContext(ctx, s.sql(statement), args...) //nolint:gosec // statements are texts of this package; what users give goes in by placeholder
+	return err
 }
 
 // each runs a query and gives every row to scan.
