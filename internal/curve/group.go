@@ -55,7 +55,7 @@ func groupName(e *runs.Entry, by []string) string {
 		switch {
 		case v == "":
 		case len(by) > 1 && isNumber(v):
-			parts = append(parts, key+" "+v)
+			parts = append(parts, strings.ReplaceAll(key, "_", " ")+" "+v)
 		default:
 			parts = append(parts, v)
 		}

@@ -2,6 +2,7 @@ package curve
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -29,7 +30,8 @@ func timeAxis() Axis {
 // said of themselves. All charts have the same time axis. Summary may be nil where only an engine's log is known.
 func OverTime(summary *metrics.Summary, recs []call.Record, w Window, seen []observe.Series) []Chart {
 	flight := Chart{ID: "time-in-flight", Title: "Requests in flight", Y: Axis{Name: "Requests", Unit: "requests"}}
-	tokens := Chart{ID: "time-tokens", Title: "Token throughput", Y: Axis{Name: "Tokens per second", Unit: "tokens/s"}}
+	tokens := Chart{ID: "time-tokens", Title: "Output token throughput", Y: Axis{Name: "Tokens per second", Unit: "tokens/s"}}
+	prompts := Chart{ID: "time-prompt-tokens", Title: "Prompt token throughput", Y: Axis{Name: "Tokens per second", Unit: "tokens/s"}}
 	var out []Chart
 	if summary != nil {
 		cuts := cut(summary.Series, summary.DurationS)
@@ -46,16 +48,19 @@ func OverTime(summary *metrics.Summary, recs []call.Record, w Window, seen []obs
 			flight.Lines = append(flight.Lines, line)
 		case s.Unit == "requests/s" && len(out) > 0:
 			out[0].Lines = append(out[0].Lines, line)
+		case s.Unit == "tokens/s" && strings.HasPrefix(s.Name, "prompt"):
+			prompts.Lines = append(prompts.Lines, line)
 		case s.Unit == "tokens/s":
 			tokens.Lines = append(tokens.Lines, line)
 		default:
 			rest = append(rest, s)
 		}
 	}
-	out = append(out, flight, tokens)
+	out = append(out, flight, tokens, prompts)
 	if summary != nil {
 		out = append(out, latencies(recs, w, summary.Series.StepS))
 	}
+	slices.SortStableFunc(rest, func(a, b observe.Series) int { return cmp.Compare(distance(a), distance(b)) })
 	out = append(out, byUnit(rest, w)...)
 	return finish(out)
 }
@@ -159,7 +164,7 @@ func latencies(recs []call.Record, w Window, step float64) Chart {
 		}
 	}
 	c.Lines = lines
-	if low, high := slices.Min(lines[0].Y), slices.Max(lines[2].Y); low > 0 && high > 30*low {
+	if wide(lines) {
 		c.Y.Scale = Log
 	}
 	return c
@@ -217,6 +222,17 @@ func Thin(l Line, most int) Line {
 	return out
 }
 
+// distance is how far from the server's own work a source is: server and log, then GPUs, then the client's host.
+func distance(s observe.Series) int {
+	switch {
+	case s.Source == observe.Host:
+		return 2
+	case strings.HasPrefix(s.Source, "gpu"):
+		return 1
+	}
+	return 0
+}
+
 // place is where a sampled series is drawn: those of one place that are measured alike share a chart.
 func place(s observe.Series) (id, title string) {
 	where, of := "server", "Server"
@@ -245,7 +261,25 @@ func byUnit(all []observe.Series, w Window) []Chart {
 		}
 		out[k].Lines = append(out[k].Lines, sampled(s, w))
 	}
+	for i := range out {
+		if out[i].Y.Unit == "ms" && wide(out[i].Lines) {
+			out[i].Y.Scale = Log
+		}
+	}
 	return out
+}
+
+// wide reports whether positive values spread so far that a linear axis would hide the small ones.
+func wide(lines []Line) bool {
+	low, high := math.Inf(1), 0.0
+	for _, l := range lines {
+		for _, v := range l.Y {
+			if v > 0 {
+				low, high = min(low, v), max(high, v)
+			}
+		}
+	}
+	return high > 30*low
 }
 
 // shownUnit is how a chart writes a unit. Shares are drawn in percent, bytes in GiB.

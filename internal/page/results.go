@@ -1,0 +1,290 @@
+package page
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"spate/internal/curve"
+	"spate/internal/runs"
+	"spate/internal/table"
+	"spate/internal/verdict"
+)
+
+// grid is a table of the page.
+type grid struct {
+	Label, Class, Note string
+	Over               []over // what stands above groups of columns
+	Head               []head
+	Rows               [][]cell
+}
+
+type over struct {
+	Text string
+	Span int
+	Gap  bool
+}
+
+type head struct{ Text, Class, Title string }
+
+// cell is one field. Sort is what the column is sorted by where that is not the text.
+type cell struct{ Text, Sort, Class, Title, Badge, Run string }
+
+type card struct{ Name, Value, Unit, Note string }
+
+// figure is a figure of the results table.
+type figure struct{ key, head, over, title string }
+
+func figures() []figure {
+	out := []figure{
+		{"completed", "ok", "Requests", "Successful requests"},
+		{"failed", "failed", "Requests", "Failed requests"},
+		{"duration", "duration, s", "Requests", "Benchmark duration in seconds"},
+		{"request_throughput", "requests/s", "Throughput", "Requests finished per second"},
+		{"request_goodput", "good/s", "Throughput", "Requests per second that met the objectives"},
+		{"output_throughput", "output tok/s", "Throughput", "Output tokens per second"},
+		{"total_token_throughput", "total tok/s", "Throughput", "Input and output tokens per second"},
+	}
+	for _, l := range curve.Latencies() {
+		for _, s := range []curve.Stat{{Key: "mean", Name: "mean"}, {Key: "median", Name: "median"}, {Key: "p99", Name: "P99"}} {
+			out = append(out, figure{s.Key + "_" + string(l) + "_ms", s.Name, l.Short() + ", ms", s.Name + " " + strings.ToLower(l.Name()) + " in milliseconds"})
+		}
+	}
+	return out
+}
+
+// results is the table of all of them: what tells them apart, then the figures.
+func results(set []runs.Entry, names []string, g *table.Grid) *grid {
+	if len(set) < 2 {
+		return nil // the run's own section has it all
+	}
+	out := &grid{Label: "Results", Class: "wide sort", Head: []head{{Text: "Run"}}}
+	var factors []table.Factor
+	for _, f := range g.Factors {
+		if f.Key == "run" || echoes(set, factors, f) {
+			continue
+		}
+		factors = append(factors, f)
+		h := head{Text: f.Title}
+		if setting(&set[0], f.Key).Class == "n" {
+			h.Class = "n"
+		}
+		out.Head = append(out.Head, h)
+	}
+	judged := false
+	for i := range set {
+		judged = judged || grade(&set[i]) != ""
+	}
+	if judged {
+		out.Head = append(out.Head, head{Text: "Verdict"})
+	}
+	out.Over = []over{{Span: len(out.Head)}}
+	shown := out.figures(set)
+	bare := 0
+	for i := range set {
+		e := &set[i]
+		if !e.Measured() {
+			bare++
+			continue
+		}
+		row := []cell{{Text: names[i], Run: strconv.Itoa(i), Title: names[i]}}
+		for _, f := range factors {
+			row = append(row, setting(e, f.Key))
+		}
+		if judged {
+			row = append(row, cell{Text: grade(e), Badge: badge(grade(e))})
+		}
+		for _, f := range shown {
+			c := number(e, f.key)
+			if f.head == "mean" || f.head == "ok" || f.head == "requests/s" {
+				c.Class += " gap"
+			}
+			row = append(row, c)
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	var common []string
+	for _, s := range g.Common {
+		if s.Value != "" && len(set) > 1 {
+			common = append(common, s.Title+" "+s.Value)
+		}
+	}
+	if len(common) > 0 {
+		out.Note = "The same for all: " + strings.Join(common, ", ") + "."
+	}
+	if bare > 0 {
+		out.Note = strings.TrimSpace(out.Note + fmt.Sprintf(" %d more have no figures: servers that did not start, or an engine's log alone.", bare))
+	}
+	return out
+}
+
+// echoes reports whether a column says the same as one before it in every row.
+func echoes(set []runs.Entry, before []table.Factor, f table.Factor) bool {
+	for _, b := range before {
+		same := true
+		for i := range set {
+			same = same && set[i].Setting(b.Key) == set[i].Setting(f.Key)
+		}
+		if same {
+			return true
+		}
+	}
+	return false
+}
+
+// figures adds the columns that any result has.
+func (g *grid) figures(set []runs.Entry) []figure {
+	var shown []figure
+	for _, f := range figures() {
+		any := false
+		for i := range set {
+			if _, ok := set[i].Float(f.key); ok {
+				any = true
+			}
+		}
+		if !any {
+			continue
+		}
+		shown = append(shown, f)
+		h := head{Text: f.head, Class: "n", Title: f.title}
+		if last := &g.Over[len(g.Over)-1]; last.Text == f.over {
+			last.Span++
+		} else {
+			g.Over = append(g.Over, over{Text: f.over, Span: 1, Gap: true})
+			h.Class = "n gap"
+		}
+		g.Head = append(g.Head, h)
+	}
+	return shown
+}
+
+func setting(e *runs.Entry, key string) cell {
+	text := e.Setting(key)
+	c := cell{Text: text, Class: "words"}
+	if len(text) > 20 {
+		c.Title = text
+	}
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		c.Class = "n"
+	}
+	return c
+}
+
+// number is a figure as it was printed, with two decimals where it has more; every digit is in its title.
+func number(e *runs.Entry, key string) cell {
+	text := e.Text(key)
+	v, ok := e.Float(key)
+	if !ok {
+		return cell{Text: text, Class: "n"}
+	}
+	c := cell{Text: text, Class: "n", Sort: text}
+	if _, decimals, _ := strings.Cut(text, "."); len(decimals) > 2 || strings.ContainsAny(text, "eE") {
+		c.Text, c.Title = strconv.FormatFloat(v, 'f', 2, 64), text
+	}
+	return c
+}
+
+// grade is the verdict on a result, empty when it has none.
+func grade(e *runs.Entry) string {
+	if e.Run == nil {
+		return ""
+	}
+	return string(e.Run.Verdict.Grade)
+}
+
+func badge(grade string) string {
+	switch verdict.Grade(grade) {
+	case verdict.Valid:
+		return "ok"
+	case verdict.SuspectRun:
+		return "suspect"
+	case verdict.InvalidRun:
+		return "invalid"
+	}
+	return ""
+}
+
+// overview are the headline figures of several results; one result has its own.
+func overview(set []runs.Entry, names []string) []card {
+	if len(set) < 2 {
+		return nil
+	}
+	out := []card{{Name: "Results", Value: strconv.Itoa(len(set)), Note: gradeCounts(set)}}
+	ok, failed := 0.0, 0.0
+	for i := range set {
+		if v, there := set[i].Float("completed"); there {
+			ok += v
+		}
+		if v, there := set[i].Float("failed"); there {
+			failed += v
+		}
+	}
+	out = append(out, card{Name: "Requests answered", Value: group(ok), Note: group(failed) + " failed"})
+	for _, b := range []struct {
+		key, name, unit string
+		most            bool
+	}{
+		{"output_throughput", "Best output throughput", "tokens/s", true},
+		{"request_throughput", "Best request throughput", "requests/s", true},
+		{"p99_ttft_ms", "Best P99 TTFT", "ms", false},
+		{"median_tpot_ms", "Best median TPOT", "ms", false},
+	} {
+		best := -1
+		var value float64
+		for i := range set {
+			v, there := curve.Value(&set[i], b.key)
+			if there && v > 0 && (best < 0 || (v > value) == b.most && v != value) {
+				best, value = i, v
+			}
+		}
+		if best >= 0 {
+			out = append(out, card{Name: b.name, Value: group(value), Unit: b.unit, Note: names[best]})
+		}
+	}
+	return out
+}
+
+func gradeCounts(set []runs.Entry) string {
+	count := map[verdict.Grade]int{}
+	for i := range set {
+		if g := grade(&set[i]); g != "" {
+			count[verdict.Grade(g)]++
+		}
+	}
+	var parts []string
+	for _, g := range []verdict.Grade{verdict.Valid, verdict.SuspectRun, verdict.InvalidRun} {
+		if count[g] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", count[g], strings.ToLower(string(g))))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// group writes a number for people: few digits, thousands apart.
+func group(v float64) string {
+	digits := 2
+	switch a := math.Abs(v); {
+	case v == math.Trunc(v) || a >= 1000:
+		digits = 0
+	case a >= 100:
+		digits = 1
+	}
+	text := strconv.FormatFloat(v, 'f', digits, 64)
+	whole, rest, dot := strings.Cut(text, ".")
+	sign := ""
+	if strings.HasPrefix(whole, "-") {
+		sign, whole = "-", whole[1:]
+	}
+	var b strings.Builder
+	for i, r := range whole {
+		if i > 0 && (len(whole)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteRune(r)
+	}
+	if dot {
+		return sign + b.String() + "." + rest
+	}
+	return sign + b.String()
+}
