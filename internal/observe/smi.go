@@ -17,16 +17,17 @@ import (
 func (w *Watch) follow(ctx context.Context) {
 	fate := w.fate(gpu)
 	w.sources.Go(func() {
-		if err := w.smi(ctx, fate); err != nil && ctx.Err() == nil {
+		if err := w.smi(ctx, fate); ctx.Err() == nil { // else it was ended
 			w.keep(fate, nil, err)
 		}
 	})
 }
 
+// smi reads until the program ends, and says why it did.
 func (w *Watch) smi(ctx context.Context, fate *Fate) error {
 	gap := max(w.opt.Interval, 100*time.Millisecond) // the driver's own figures are no newer than that
-	cmd := exec.CommandContext(ctx, w.opt.SMI, "--query-gpu="+probe.SMIQuery(), "--format=csv,noheader,nounits",
-		"--loop-ms="+strconv.FormatInt(gap.Milliseconds(), 10))
+	args := []string{"--query-gpu=" + probe.SMIQuery(), "--format=csv,noheader,nounits", "--loop-ms=" + strconv.FormatInt(gap.Milliseconds(), 10)}
+	cmd := exec.CommandContext(ctx, w.opt.SMI, args...) //nolint:gosec // the user's own nvidia-smi, found on the path
 	cmd.WaitDelay = timeout
 	var complaint strings.Builder
 	cmd.Stderr = &complaint

@@ -1,0 +1,244 @@
+package explain
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"spate/internal/call"
+	"spate/internal/harvest"
+	"spate/internal/metrics"
+	"spate/internal/observe"
+	"spate/internal/profile"
+	"spate/internal/result"
+	"spate/internal/sim/cluster"
+	"spate/internal/sim/kv"
+	"spate/internal/verdict"
+)
+
+// scene is a run on a simulated engine, built to have one cause.
+type scene struct {
+	server  profile.Override
+	n       int
+	in, out int
+	rate    float64 // 0: closed loop or burst
+	slots   int
+	distant time.Duration // added to every request's way
+	repeats int           // prompts repeat after so many
+	before  bool          // the same prompts were sent once before the run
+	late    time.Duration // of the client, with every request
+}
+
+// play runs a scene in virtual time and gathers what a benchmark would have seen of it.
+func play(t *testing.T, s scene) Input {
+	t.Helper()
+	shipped, err := profile.Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := profile.Find(shipped, "000-test3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err = p.With(s.server); err != nil {
+		t.Fatal(err)
+	}
+	conf := p.Cluster(&p.Cost, 1)
+	conf.Log = 250 * time.Millisecond
+	conf.Front.BaseNS += float64(s.distant)
+	server, err := cluster.New(conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := func() cluster.Load { return cluster.Load{Calls: cluster.Calls(s.calls()), Slots: s.slots} }
+	if s.before {
+		if _, err := server.Run(load()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	res, err := server.Run(load())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.seen(res)
+}
+
+func (s scene) calls() []cluster.Call {
+	list := make([]cluster.Call, s.n)
+	for i := range list {
+		stream := i
+		if s.repeats > 0 {
+			stream = i % s.repeats
+		}
+		list[i] = cluster.Call{Prompt: []kv.Segment{{Stream: uint64(stream) + 1, Len: s.in}}, Out: s.out, MaxOut: s.out}
+		if s.rate > 0 {
+			list[i].At = time.Duration(float64(i) / s.rate * float64(time.Second))
+		}
+	}
+	return list
+}
+
+// seen is the run as spate would have kept it: records, the server's counters each quarter of a second, a verdict.
+func (s scene) seen(res *cluster.Result) Input {
+	recs := res.Records()
+	for i := range recs {
+		if s.late > 0 {
+			recs[i].Due = max(0, recs[i].Dispatched-s.late)
+		}
+	}
+	plan := metrics.Run{Requested: s.n, RequestRate: s.rate, MaxConcurrency: s.slots, Percentiles: []float64{50, 90, 99}, Tokenizer: true}
+	run := &result.Run{Plan: result.NewPlan(plan, ""), Server: result.Server{Model: "m"}}
+	run.Plan.Judge = verdict.Settings{OpenLoop: s.rate > 0}
+	run.Compute(recs)
+	run.Plan.End = res.Duration
+	samples := counters(res)
+	run.Observe(samples, nil, 0)
+	run.Verdict = verdict.Judge(verdict.Input{Summary: run.Summary, Self: &verdict.Self{}, Settings: run.Plan.Judge})
+	r := harvest.FromRun(run)
+	in := From(&r, run)
+	in.AddRun(run, recs, samples)
+	return in
+}
+
+// counters is what a metrics page would have shown.
+func counters(res *cluster.Result) []observe.Sample {
+	at := []time.Duration{0}
+	looks := map[time.Duration]cluster.Sample{}
+	for _, l := range res.Samples {
+		at, looks[l.At] = append(at, l.At), l
+	}
+	at = append(at, res.Duration)
+	slices.Sort(at)
+	preempted := int64(0)
+	for _, e := range res.Engines {
+		preempted += e.Preemptions
+	}
+	out := make([]observe.Sample, 0, len(at))
+	for _, t := range slices.Compact(at) {
+		v := map[string]float64{"running": 0, "waiting": 0}
+		if l, ok := looks[t]; ok {
+			v["running"], v["waiting"], v["kv_usage"] = float64(l.Running), float64(l.Waiting), l.KVUsage
+		}
+		for i := range res.Requests {
+			r := &res.Requests[i]
+			if r.Last > t && t < res.Duration {
+				continue
+			}
+			v["queue_count"]++
+			v["queue_sum"] += (r.Scheduled - r.Queued).Seconds()
+			v["prefill_count"]++
+			v["prefill_sum"] += (r.First - r.Scheduled).Seconds()
+			v["decode_count"]++
+			v["decode_sum"] += (r.Last - r.First).Seconds()
+			v["prefix_queries"] += float64(r.In)
+			v["prefix_hits"] += float64(r.Cached)
+		}
+		v["preemptions"] = 0
+		if t == res.Duration {
+			v["preemptions"] = float64(preempted)
+		}
+		out = append(out, observe.Sample{At: t, Source: observe.Server, Values: v})
+	}
+	return out
+}
+
+func TestEachCause(t *testing.T) {
+	off := false
+	cases := []struct {
+		name string
+		scene
+		first string
+		sure  Confidence
+		also  []string // further causes that hold
+		never []string
+	}{
+		{
+			name: "queue at max_num_seqs", scene: scene{server: profile.Override{MaxSeqs: 32, PrefixCaching: &off}, n: 300, in: 200, out: 150, slots: 128},
+			first: MaxNumSeqs, sure: Medium, never: []string{KVCacheFull, PrefillBound, DecodeBound, BelowCapacity, ClientBound, PrefixCache, Network},
+		},
+		{
+			name: "queue at a usual max_num_seqs", scene: scene{server: profile.Override{MaxSeqs: 64, PrefixCaching: &off}, n: 400, in: 200, out: 150, slots: 200},
+			first: MaxNumSeqs, sure: High, never: []string{KVCacheFull, PrefillBound, DecodeBound, BelowCapacity},
+		},
+		{
+			name: "cache full", scene: scene{server: profile.Override{KVTokens: 20000, PrefixCaching: &off}, n: 200, in: 500, out: 500, slots: 100},
+			first: KVCacheFull, sure: High, never: []string{MaxNumSeqs, PrefillBound, DecodeBound, BelowCapacity},
+		},
+		{
+			name: "prompts", scene: scene{server: profile.Override{PrefixCaching: &off}, n: 200, in: 6000, out: 8, rate: 20},
+			first: PrefillBound, sure: High, never: []string{MaxNumSeqs, KVCacheFull, DecodeBound, BelowCapacity},
+		},
+		{
+			name: "decoding", scene: scene{server: profile.Override{PrefixCaching: &off}, n: 64, in: 100, out: 600, slots: 16},
+			first: DecodeBound, sure: High, also: []string{BelowCapacity}, never: []string{MaxNumSeqs, KVCacheFull, PrefillBound},
+		},
+		{
+			name: "rate below capacity", scene: scene{server: profile.Override{PrefixCaching: &off}, n: 120, in: 300, out: 100, rate: 3},
+			first: BelowCapacity, sure: High, never: []string{MaxNumSeqs, KVCacheFull, PrefillBound, PrefixCache, ClientBound, Network},
+		},
+		{
+			name: "repeated prompts", scene: scene{n: 100, in: 2000, out: 50, slots: 8, before: true},
+			first: DecodeBound, sure: High, also: []string{PrefixCache}, never: []string{MaxNumSeqs, KVCacheFull},
+		},
+		{
+			name: "far away", scene: scene{server: profile.Override{PrefixCaching: &off}, n: 100, in: 100, out: 20, rate: 5, distant: 300 * time.Millisecond},
+			first: Network, sure: High, never: []string{MaxNumSeqs, KVCacheFull, PrefillBound},
+		},
+		{
+			name: "late client", scene: scene{server: profile.Override{PrefixCaching: &off}, n: 100, in: 300, out: 50, rate: 10, late: 2 * time.Second},
+			first: ClientBound, sure: High, never: []string{MaxNumSeqs, KVCacheFull},
+		},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			got := Explain(play(t, c.scene))
+			names := make([]string, len(got))
+			for i := range got {
+				names[i] = got[i].Name
+			}
+			if names[0] != c.first || got[0].Confidence != c.sure {
+				t.Errorf("causes %v, %s confidence in the first; want %s with %s first", names, got[0].Confidence, c.first, c.sure)
+			}
+			for _, name := range c.also {
+				if !slices.Contains(names, name) {
+					t.Errorf("causes %v lack %s", names, name)
+				}
+			}
+			for _, name := range c.never {
+				if slices.Contains(names, name) {
+					t.Errorf("causes %v have %s: %+v", names, name, got[slices.Index(names, name)])
+				}
+			}
+			lawful(t, got)
+		})
+	}
+}
+
+// lawful checks what holds for every explanation: an answer, with evidence and advice, and no figure out of bounds.
+func lawful(t *testing.T, causes []Cause) {
+	t.Helper()
+	if len(causes) == 0 {
+		t.Fatal("no answer at all")
+	}
+	seen := map[string]bool{}
+	for _, c := range causes {
+		if seen[c.Name] || c.Sentence == "" || c.Kind == "" {
+			t.Errorf("cause %+v is given twice or says nothing", c)
+		}
+		seen[c.Name] = true
+		if c.Name != CannotTell && (len(c.Evidence) == 0 || len(c.Try) == 0 || c.Confidence == "") {
+			t.Errorf("%s has no evidence, no advice or no confidence: %+v", c.Name, c)
+		}
+		for _, e := range c.Evidence {
+			if e.From == "" || e.Unit == "share" && (e.Value < 0 || e.Value > 1) {
+				t.Errorf("%s: evidence %+v", c.Name, e)
+			}
+		}
+	}
+}
+
+func TestGrowthNeedsManyRequests(t *testing.T) {
+	if g := growth(make([]call.Record, 10)); g != 0 {
+		t.Errorf("growth %v of ten requests", g)
+	}
+}
