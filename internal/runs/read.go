@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -34,7 +35,7 @@ func (s *Set) Harvest() *harvest.Harvest {
 // Read finds the results in files, in folders and below them; "-" is stdin. Every path that does not
 // exist is named before any is read. What is damaged is a problem, not an error.
 func Read(paths []string, stdin io.Reader) (*Set, error) {
-	in := &reader{stdin: stdin, runs: map[string]*result.Run{}}
+	in := &reader{stdin: stdin, runs: map[string]*result.Run{}, exported: map[string]Entry{}}
 	if err := in.check(paths); err != nil {
 		return nil, err
 	}
@@ -45,6 +46,10 @@ func Read(paths []string, stdin io.Reader) (*Set, error) {
 	}
 	set := &Set{Problems: in.problems}
 	for _, r := range harvest.Combine(in.results) {
+		if e, ok := in.exported[r.Source.File]; ok {
+			set.Entries = append(set.Entries, e)
+			continue
+		}
 		if run := in.runs[r.Source.File]; run != nil && r.Format == harvest.FormatSpate {
 			set.Entries = append(set.Entries, FromRun(run))
 			continue
@@ -58,6 +63,7 @@ func Read(paths []string, stdin io.Reader) (*Set, error) {
 type reader struct {
 	stdin    io.Reader
 	runs     map[string]*result.Run // spate's own, by the source of their result
+	exported map[string]Entry       // out of spate's exports, by the name that stands for them among the results
 	results  []harvest.Result
 	problems []harvest.Problem
 }
@@ -202,7 +208,18 @@ func (in *reader) file(path string) error {
 // read takes the results of one stream. One that breaks off, as a cut gzip file does, keeps what came
 // before.
 func (in *reader) read(name string, r io.Reader) error {
-	h, err := harvest.Read(name, r)
+	buf := bufio.NewReader(r)
+	if head, _ := buf.Peek(64); isExport(head) {
+		entries, problems := readExport(name, buf)
+		for i := range entries {
+			mark := fmt.Sprintf("\x00%s:%d", name, i)
+			in.exported[mark] = entries[i]
+			in.results = append(in.results, harvest.Result{Source: harvest.Source{File: mark}})
+		}
+		in.problems = append(in.problems, problems...)
+		return nil
+	}
+	h, err := harvest.Read(name, buf)
 	if h != nil {
 		in.results = append(in.results, h.Results...)
 		in.problems = append(in.problems, h.Problems...)
