@@ -363,6 +363,8 @@ type Output struct {
 	PlotDatasetStats  bool       `json:"plot_dataset_stats"`
 	OutputDir         string     `json:"output_dir,omitempty"` // run folder; empty: a timestamped one
 	NoOutput          bool       `json:"no_output"`            // no run folder at all
+	Store             string     `json:"-"`                    // where the run is noted down; it may hold a password, and changes nothing about the run
+	NoStore           bool       `json:"-"`
 	UI                UI         `json:"ui"`
 	DisableTQDM       bool       `json:"disable_tqdm"` // Resolve turns it into UI none
 	DryRun            bool       `json:"dry_run"`

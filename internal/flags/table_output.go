@@ -39,6 +39,11 @@ func outputFlags(b *config.Bench) []Def {
 		},
 		{Name: "no-output", Group: GroupOutput, value: toggle(&o.NoOutput), Help: "write no run folder"},
 		{
+			Name: "store", Group: GroupOutput, value: str(&o.Store), Meta: "PLACE",
+			Help: "store the run is put into: a folder, a file or a postgres:// URL, or none; ~/.local/share/spate when not given",
+		},
+		{Name: "no-store", Group: GroupOutput, value: toggle(&o.NoStore), Help: "put the run into no store"},
+		{
 			Name: "ui", Group: GroupOutput, Default: "auto", value: enum(&o.UI), Choices: []string{"auto", "live", "plain", "none"},
 			Words: map[string]string{"dashboard": "live", "simple": "plain"},
 			Help:  "progress: a live view, plain lines, or none; auto is live on a terminal (dashboard and simple are live and plain)",
