@@ -59,13 +59,10 @@ func TestKill9(t *testing.T) {
 		}
 		total += acked
 	}
-	if total == 0 {
-		t.Fatal("no record was acknowledged in any round: the test proves nothing")
-	}
 	t.Logf("%d kills, %d records acknowledged, none lost", rounds, total)
 }
 
-// killAfter starts a victim, kills it d after its first word, and returns its last count.
+// killAfter starts a victim, kills it d after its first record is written, and returns its last count.
 func killAfter(t *testing.T, path string, d time.Duration) int {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -78,7 +75,10 @@ func killAfter(t *testing.T, path string, d time.Duration) int {
 		t.Fatal(err)
 	}
 	in := bufio.NewReader(out)
-	acked := readAck(t, in)
+	acked := 0
+	for acked == 0 {
+		acked = readAck(t, in)
+	}
 	timer := time.AfterFunc(d, func() { _ = cmd.Process.Kill() })
 	defer timer.Stop()
 	rest, err := io.ReadAll(in)

@@ -40,7 +40,6 @@ func victim(dir string) {
 // reported as finished.
 func TestKilledRunsAreRecovered(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	total := 0
 	for round := range 12 {
 		dir := filepath.Join(t.TempDir(), fmt.Sprint("run-", round))
 		acked := killed(t, dir, time.Duration(rng.IntN(20_000))*time.Microsecond)
@@ -55,14 +54,10 @@ func TestKilledRunsAreRecovered(t *testing.T) {
 		if run.Tally.Due < acked || run.Tally != want || run.Summary.Completed != want.OK {
 			t.Fatalf("round %d: tally %+v, want %+v with at least %d due", round, run.Tally, want, acked)
 		}
-		total += acked
-	}
-	if total == 0 {
-		t.Fatal("no run got as far as finishing a request: the test proves nothing")
 	}
 }
 
-// killed starts a run, kills it d after its first word, and returns the last count it gave.
+// killed starts a run, kills it d after its first request is written, and returns the last count it gave.
 func killed(t *testing.T, dir string, d time.Duration) int {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -87,7 +82,7 @@ func killed(t *testing.T, dir string, d time.Duration) int {
 			t.Fatalf("victim said %q", line)
 		}
 		acked = n
-		if timer == nil {
+		if timer == nil && n > 0 {
 			timer = time.AfterFunc(d, func() { _ = cmd.Process.Kill() })
 		}
 	}
