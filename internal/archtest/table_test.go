@@ -9,11 +9,11 @@ var levels = []struct {
 	{"vocabulary, arithmetic, parts of an engine", []string{"call", "enginelog", "protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "stats", "tokenizer", "tokenizer/chat"}},
 	{"what to send, when, to whom; what came back; an engine", []string{"chart", "client", "metrics", "probe", "recorder", "schedule", "sim", "workload"}},
 	{"sending, judging, settings; engines at work", []string{"config", "driver", "observe", "sim/cluster", "verdict"}},
-	{"the file of a run; reading command lines; an embedded server", []string{"flags", "result", "sim/engineconf", "sim/serve"}},
+	{"the file of a run; reading command lines; an embedded server", []string{"capacity", "flags", "result", "sim/engineconf", "sim/serve"}},
 	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "harvest", "interop", "profile", "sim/wall"}},
-	{"views; what was not measured; a simulated server", []string{"explain", "predict", "report", "runs", "sim/instance"}},
-	{"fitting the simulator; asking it what to run; results side by side", []string{"calibrate", "curve", "plan", "store", "sweep", "table"}},
-	{"one whole run; charts without a browser", []string{"bench", "picture"}},
+	{"views; what was not measured; a simulated server", []string{"explain", "predict", "runs", "sim/instance"}},
+	{"fitting the simulator; asking it what to run; results side by side", []string{"calibrate", "curve", "plan", "report", "store", "sweep", "table"}},
+	{"one whole run; charts without a browser; what users have as rows", []string{"bench", "evidence", "picture"}},
 	{"commands", []string{"cli"}},
 	{"programs and house rules", []string{"cmd/spate", "archtest", "tokenizer/conform", "tokenizer/chat/conformance"}},
 }
@@ -69,7 +69,7 @@ var touching = []string{
 
 // timeless packages never read a clock or wait: the same input gives the same output, at any time.
 var timeless = []string{
-	"chart", "config", "enginelog", "explain", "flags", "harvest", "interop", "metrics", "picture", "rng", "schedule", "stats", "table", "tokenizer", "tokenizer/chat", "verdict", "workload",
+	"chart", "config", "enginelog", "evidence", "explain", "flags", "harvest", "interop", "metrics", "picture", "rng", "schedule", "stats", "table", "tokenizer", "tokenizer/chat", "verdict", "workload",
 	"sim", "sim/catalog", "sim/cluster", "sim/des", "sim/engineconf", "sim/kv", "sim/latency",
 }
 

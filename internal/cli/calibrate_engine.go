@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,63 +8,109 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"spate/internal/calibrate"
+	"spate/internal/evidence"
 	"spate/internal/predict"
 	"spate/internal/result"
 )
 
-// newCalibrateEngine is spate calibrate: profiles from benchmark tables.
+// calibrateOptions are the flags of calibrate.
+type calibrateOptions struct {
+	out    string
+	report string
+	rows   string
+	only   string
+	cross  bool
+	seed   uint64
+	given  evidence.Given
+	prefix bool
+	cold   bool
+}
+
+// newCalibrateEngine is spate calibrate: profiles from whatever was measured.
 func newCalibrateEngine(p Process) *cobra.Command {
-	var opt struct {
-		out    string
-		report string
-		only   string
-		cross  bool
-		seed   uint64
-	}
+	o := &calibrateOptions{}
 	cmd := &cobra.Command{
-		Use:   "calibrate ROWS -o FOLDER",
+		Use:   "calibrate FILE|DIR... -o FOLDER",
 		Short: "Fit the simulator to measured runs",
-		Example: `  spate calibrate rows.json -o profiles/                  one profile per server in the file
-  spate calibrate rows.json -o profiles/ --group 002      only one of them`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			data, err := p.ReadFile(args[0])
-			if err != nil {
-				return fmt.Errorf("reading %s: %w", args[0], err)
-			}
-			f, err := predict.ParseRows(data)
-			if err != nil {
-				return fmt.Errorf("%s: %w", args[0], err)
-			}
-			debug.SetGCPercent(400) // thousands of short-lived servers, and memory to spare
-			sum := sha256.Sum256(data)
-			done, err := calibrate.Run(f, calibrate.Options{
-				Source: filepath.Base(args[0]), Digest: hex.EncodeToString(sum[:]), Seed: opt.seed, Cross: opt.cross, Only: opt.only,
-				Progress: func(format string, a ...any) { say(p.Stderr, format+"\n", a...) },
-			})
-			if err != nil {
-				return err
-			}
-			if err := saveProfiles(p, done, opt.out); err != nil {
-				return err
-			}
-			if opt.report != "" {
-				if err := saveFidelity(f, done, opt.report); err != nil {
-					return err
-				}
-			}
-			return calibrate.Summary(p.Stdout, f, done)
-		},
+		Long: `Fit the simulator to measured runs, and write a profile for every server found.
+
+Files and folders may hold anything that "spate import" reads (spate's run folders, result files and logs of vLLM,
+SGLang, LMDeploy and others), logs of an engine's start, logs of its steps (vLLM: --enable-logging-iteration-details),
+and rows files. Steps give the step time directly, start-up lines the version, flags and size of the KV cache, results
+the rest. What a text does not say is asked for by flag; a result that lacks something is left out, with the reason.`,
+		Example: `  spate calibrate rows.json -o profiles/                             one profile per server in the file
+  spate calibrate rows.json -o profiles/ --group 002                 only one of them
+  spate calibrate results/ --gpu H100 --engine-version 0.10.1        a folder of vLLM's result files
+  spate calibrate server.log bench.log --gpu A100-80GB --one-server  logs of a server and of its client`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return o.run(p, args) },
 	}
-	f := cmd.Flags()
-	f.StringVarP(&opt.out, "output", "o", "profiles", "folder for the profiles")
-	f.StringVar(&opt.only, "group", "", "fit only the servers that share parameters with this group")
-	f.BoolVar(&opt.cross, "cross-validate", true, "predict every row from a fit of the others, too")
-	f.StringVar(&opt.report, "report", "", "write errors of all rows to this Markdown file, with pictures beside it")
-	f.Uint64Var(&opt.seed, "sim-seed", 0, "seed of what the simulation draws")
+	o.bind(cmd.Flags())
 	return cmd
+}
+
+func (o *calibrateOptions) bind(f *pflag.FlagSet) {
+	f.StringVarP(&o.out, "output", "o", "profiles", "folder for the profiles")
+	f.StringVar(&o.only, "group", "", "fit only the servers that share parameters with this group")
+	f.BoolVar(&o.cross, "cross-validate", true, "predict every row from a fit of the others, too")
+	f.StringVar(&o.report, "report", "", "write errors of all rows to this Markdown file, with pictures beside it")
+	f.StringVar(&o.rows, "rows", "", "write the rows that were used to this file")
+	f.Uint64Var(&o.seed, "sim-seed", 0, "seed of what the simulation draws")
+	g := &o.given
+	f.StringVar(&g.Name, "name", "", "name of the profile, when there is one server (default by model, GPU and version)")
+	f.StringVar(&g.Server.Model, "model", "", "model the servers had, where the text does not say or calls it otherwise")
+	f.StringVar(&g.Server.GPU, "gpu", "", "GPU the servers had, such as H100; unknown fits without physics")
+	f.StringVar(&g.Server.Engine, "engine", "", "engine, where the text does not say: vllm, sglang, lmdeploy")
+	f.StringVar(&g.Server.Version, "engine-version", "", "its version, where the text does not say")
+	f.IntVar(&g.Server.TP, "tensor-parallel-size", 0, "GPUs that shared every layer, where the text does not say (1)")
+	f.IntVar(&g.Server.Nodes, "nnodes", 0, "nodes they were spread over")
+	f.IntVar(&g.Server.MaxSeqs, "max-num-seqs", 0, "sequences in a step, where the text does not say (the engine's default)")
+	f.IntVar(&g.Server.MaxTokens, "max-num-batched-tokens", 0, "tokens in a step, likewise")
+	f.IntVar(&g.Server.MaxModelLen, "max-model-len", 0, "longest context, likewise")
+	f.IntVar(&g.Server.KVTokens, "kv-cache-tokens", 0, "size of the KV cache in tokens, where no start-up line says")
+	f.BoolVar(&o.prefix, "enable-prefix-caching", false, "the servers reused common prompt beginnings")
+	f.BoolVar(&o.cold, "no-enable-prefix-caching", false, "they did not")
+	f.StringVar(&g.Dataset, "dataset-name", "", "what prompts were, where the text does not say: random, sharegpt, sonnet, fixed (all alike)")
+	f.StringVar(&g.Rate, "request-rate", "", "requests per second, where the text does not say; inf for all at once")
+	f.IntVar(&g.Slots, "max-concurrency", 0, "requests in flight at most, likewise")
+	f.IntVar(&g.Input, "input-len", 0, "mean tokens of a prompt, likewise")
+	f.IntVar(&g.Output, "output-len", 0, "mean tokens of an answer, likewise")
+	f.BoolVar(&g.Same, "one-server", false, "one server process gave all results, in their order: its prefix cache outlived each run")
+}
+
+func (o *calibrateOptions) run(p Process, args []string) error {
+	if o.prefix || o.cold {
+		o.given.Server.PrefixCaching = &o.prefix
+	}
+	in, err := o.gather(p, args)
+	if err != nil {
+		return err
+	}
+	debug.SetGCPercent(400) // thousands of short-lived servers, and memory to spare
+	if o.rows != "" {
+		if err := saveRows(in.file, o.rows); err != nil {
+			return err
+		}
+	}
+	done, err := in.calibrate(o, func(format string, a ...any) { say(p.Stderr, format+"\n", a...) })
+	if err != nil {
+		return err
+	}
+	if err := saveProfiles(p, done, o.out); err != nil {
+		return err
+	}
+	if o.report != "" {
+		if err := saveFidelity(in.file, done, o.report); err != nil {
+			return err
+		}
+	}
+	if len(in.file.Rows) == 0 {
+		return stepsSummary(p, done)
+	}
+	return calibrate.Summary(p.Stdout, in.file, done)
 }
 
 func saveProfiles(p Process, done *calibrate.Outcome, folder string) error {

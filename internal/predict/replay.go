@@ -52,7 +52,7 @@ func Processes(f *File) []*Process {
 	}
 	for _, p := range out {
 		slices.SortStableFunc(p.runs, func(a, b run) int { return cmp.Compare(a.row.Order, b.row.Order) })
-		p.past.again = len(p.runs) > 1
+		p.past.again = len(p.runs) > 1 && !p.runs[0].row.Known
 		p.smaller = smallerRuns(&p.runs[0], all)
 	}
 	return out

@@ -26,9 +26,10 @@ type Row struct {
 	ID       string      `json:"id"`
 	Group    string      `json:"group"` // key of its engine
 	Workload Workload    `json:"workload"`
-	Order    int         `json:"order"`   // position among the runs of its process
-	Process  string      `json:"process"` // runs of one process share its prefix cache; empty: a process of its own
-	Metrics  Metrics     `json:"metrics"` // nil: not shown
+	Order    int         `json:"order"`                   // position among the runs of its process
+	Process  string      `json:"process"`                 // runs of one process share its prefix cache; empty: a process of its own
+	Known    bool        `json:"process_known,omitempty"` // its process did nothing before its first row
+	Metrics  Metrics     `json:"metrics"`                 // nil: not shown
 	Log      []LogSample `json:"engine_log,omitempty"`
 }
 
