@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,9 +14,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate/internal/config"
+	"spate/internal/curve"
+	"spate/internal/explain"
+	"spate/internal/page"
 	"spate/internal/picture"
 	"spate/internal/report"
 	"spate/internal/runs"
+	"spate/internal/store"
 	"spate/internal/table"
 )
 
@@ -23,12 +28,14 @@ import (
 type reportFlags struct {
 	outputs []string
 	format  string
+	store   string
+	title   string
 	charts  []string
 	table   table.Options
 }
 
 // reportFormats are the views by name, which is also their file's extension.
-var reportFormats = []string{"text", "md", "csv", "json", "png", "svg"}
+var reportFormats = []string{"text", "md", "html", "csv", "json", "png", "svg"}
 
 // newReport is `spate report RUN...`.
 func newReport(p Process) *cobra.Command {
@@ -36,12 +43,14 @@ func newReport(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report [flags] RUN...",
 		Short: "Print or publish runs: text, tables, pages, pictures",
-		Long: `Show results again: spate's run folders, folders of them, and files of any kind 'spate import' reads.
+		Long: `Show results again: spate's run folders, folders of them, files of any kind 'spate import' reads, and what
+the store has, by id or query ('spate list').
 
 Without -o a run folder prints its result block and spate's findings, and other results print as a Markdown
 table. With -o the file's ending says what is written:
 
-  .md    the wide comparison table and, below it, what it says in sentences
+  .md    the wide comparison table, what it says in sentences, and what limited each run
+  .html  one page that works without a network: curves, distributions, timelines, tables that sort
   .csv   the same table with every digit
   .json  the same as objects
   .png   curves over load, or distributions of one run's latencies, as a picture; .svg likewise
@@ -51,35 +60,35 @@ finished, and says so.`,
 		Example: `  spate report spate-runs/20261115-120000-model-1a2b     one run, as text
   spate report results.md                                a wide table of the blocks in a page
   spate report spate-runs -o table.md -o table.csv       all runs side by side
+  spate report spate-runs -o report.html                 everything on one page
   spate report spate-runs -o curves.svg                  throughput against latency, as a picture
   spate report logs/ --group-by request_rate --split     a table per request rate`,
 		Args: atLeastOne("run folder or file"),
-		RunE: func(_ *cobra.Command, refs []string) error {
-			return runReport(p, refs, f)
+		RunE: func(cmd *cobra.Command, refs []string) error {
+			return runReport(cmd.Context(), p, refs, f)
 		},
 	}
 	cmd.Flags().StringArrayVarP(&f.outputs, "output", "o", nil, "write to this `file`; its ending says in which form (repeatable)")
 	cmd.Flags().StringVar(&f.format, "format", "", "form of what is printed: "+strings.Join(reportFormats, ", "))
 	cmd.Flags().StringSliceVar(&f.table.Columns, "columns", nil, "figures of the table, by vLLM's `names` (mean_ttft_ms,p99_itl_ms)")
+	cmd.Flags().StringVar(&f.store, "store", "", "`where` ids and queries are looked up: a file or a postgres:// URL")
+	cmd.Flags().StringVar(&f.title, "title", "", "title of a page")
 	cmd.Flags().StringSliceVar(&f.charts, "charts", nil, "charts of a picture, by `name`; a wrong name lists them")
 	cmd.Flags().StringVar(&f.table.GroupBy, "group-by", "", "`setting` the rows are ordered by; none keeps their order")
 	cmd.Flags().BoolVar(&f.table.Split, "split", false, "a table per value of that setting")
 	return cmd
 }
 
-func runReport(p Process, refs []string, f reportFlags) error {
+func runReport(ctx context.Context, p Process, refs []string, f reportFlags) error {
 	if err := checkReport(f); err != nil {
 		return err
 	}
-	set, err := runs.Read(refs, p.Stdin)
+	set, err := f.find(ctx, p, refs)
 	if err != nil {
 		return err
 	}
-	if len(set.Entries) == 0 {
-		return fmt.Errorf("no result found in %s", strings.Join(refs, ", "))
-	}
 	for _, path := range f.outputs {
-		if err := writeReport(path, set.Entries, f); err != nil {
+		if err := writeReport(path, set, f); err != nil {
 			return err
 		}
 		say(p.Stderr, "wrote %s\n", path)
@@ -88,13 +97,29 @@ func runReport(p Process, refs []string, f reportFlags) error {
 		return nil
 	}
 	var out bytes.Buffer
-	if err := view(&out, printedFormat(f.format, set.Entries), set.Entries, f); err != nil {
+	if err := view(&out, printedFormat(f.format, set), set, f); err != nil {
 		return err
 	}
 	if _, err := p.Stdout.Write(out.Bytes()); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
 	}
 	return nil
+}
+
+// find is what the references mean. Files that are damaged are told, and what could be read is shown.
+func (f *reportFlags) find(ctx context.Context, p Process, refs []string) ([]runs.Entry, error) {
+	where, err := store.Locate(f.store, p.getenv)
+	if err != nil {
+		return nil, err
+	}
+	finder := store.Finder{Where: where, Stdin: p.Stdin}
+	set, err := finder.Resolve(ctx, refs)
+	for _, problem := range finder.Problems {
+		if problem.Bad() {
+			say(p.Stderr, "%s\n", problem)
+		}
+	}
+	return set, errors.Join(err, finder.Close())
 }
 
 // checkReport refuses forms that do not exist before anything is read.
@@ -146,6 +171,8 @@ func view(w io.Writer, format string, set []runs.Entry, f reportFlags) error {
 	switch format {
 	case "md":
 		return markdown(w, set, f)
+	case "html":
+		return html(w, set, f)
 	case "csv":
 		return table.CSV(w, set, f.table)
 	case "json":
@@ -182,22 +209,60 @@ func reportText(w io.Writer, set []runs.Entry) error {
 	return nil
 }
 
-// markdown is the table and what it says.
+// html is the page, with what the figures say and what limited each run.
+func html(w io.Writer, set []runs.Entry, f reportFlags) error {
+	opt := page.Options{Title: f.title, Says: table.Says(set), Explain: reasons(set)}
+	if f.table.GroupBy != "" && f.table.GroupBy != "none" {
+		opt.GroupBy = []string{f.table.GroupBy}
+	}
+	return page.Write(w, set, opt)
+}
+
+// reasons are why the figures are what they are, a section for each result that something is known of.
+func reasons(set []runs.Entry) []page.Section {
+	var out []page.Section
+	names := curve.Names(set)
+	for i := range set {
+		s := page.Section{Title: names[i], Run: set[i].ID}
+		for _, c := range explain.Brief(&set[i].Result, set[i].Run) {
+			if c.Name == explain.CannotTell {
+				continue
+			}
+			text := c.Sentence
+			if len(c.Try) > 0 {
+				text += " Try " + c.Try[0] + "."
+			}
+			s.Sentences = append(s.Sentences, text)
+		}
+		if len(s.Sentences) > 0 {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// markdown is the table, what it says and what limited each run.
 func markdown(w io.Writer, set []runs.Entry, f reportFlags) error {
 	if err := table.Markdown(w, set, f.table); err != nil {
 		return err
 	}
-	claims := table.Says(set)
-	if len(claims) == 0 {
-		return nil
-	}
-	if _, err := io.WriteString(w, "\n## What it says\n\n"); err != nil {
-		return err
-	}
-	for _, c := range claims {
-		if _, err := fmt.Fprintf(w, "- %s\n", c); err != nil {
+	sections := append([]page.Section{{Title: "What it says", Sentences: table.Says(set)}}, limits(set)...)
+	for _, s := range sections {
+		if len(s.Sentences) == 0 {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "\n## %s\n\n- %s\n", s.Title, strings.Join(s.Sentences, "\n- ")); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// limits are the explanations in one section.
+func limits(set []runs.Entry) []page.Section {
+	out := page.Section{Title: "What limited it"}
+	for _, s := range reasons(set) {
+		out.Sentences = append(out.Sentences, s.Title+": "+strings.Join(s.Sentences, " "))
+	}
+	return []page.Section{out}
 }
