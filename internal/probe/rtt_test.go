@@ -2,10 +2,12 @@ package probe
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -78,12 +80,20 @@ func TestMeasureRTTTriesEveryAddress(t *testing.T) {
 }
 
 func TestMeasureRTTErrors(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	// Bound and never listened on, the port refuses, and nobody else can take it.
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused := l.Addr().String()
-	_ = l.Close()
+	defer func() { _ = syscall.Close(fd) }()
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	addr, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := fmt.Sprintf("127.0.0.1:%d", addr.(*syscall.SockaddrInet4).Port)
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	cases := []struct {
