@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"spate/internal/bench"
+	"spate/internal/call"
 	"spate/internal/config"
 	"spate/internal/predict"
 	"spate/internal/profile"
@@ -121,12 +122,13 @@ func (m *measuring) measure(ctx context.Context, t *sweep.Task) (*result.Run, er
 	if cfg.Output.Label == "" {
 		cfg.Output.Label = t.Point.Server
 	}
-	if t.Salt != "" && (!cfg.Has("salt") || cfg.Dataset.Salt == "auto") {
-		cfg.Dataset.Salt = t.Salt
+	if t.Salt != "" {
+		sweep.Salted(cfg, string(sweep.Salt), t.Salt)
 	}
 	command := append([]string{"spate", "bench"}, config.Redact(t.Args)...)
 	if m.profile != nil {
-		return m.predicted(cfg, command)
+		run, _, err := m.predicted(cfg, command)
+		return run, err
 	}
 	if t.URL != "" && !cfg.Sim.Enabled {
 		cfg.Target.BaseURLs = []string{t.URL}
@@ -199,14 +201,14 @@ func (m *measuring) embedded(ctx context.Context, cfg *config.Bench) (*serve.Ser
 }
 
 // predicted makes one run in virtual time.
-func (m *measuring) predicted(cfg *config.Bench, command []string) (*result.Run, error) {
+func (m *measuring) predicted(cfg *config.Bench, command []string) (*result.Run, []call.Record, error) {
 	l, err := predict.NewLoad(cfg)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	own, err := l.Run(m.profile, uint64(cfg.Load.Seed), false)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	run := predictedRun(m.p, l, cfg, m.profile)
 	run.Command = command
@@ -218,14 +220,14 @@ func (m *measuring) predicted(cfg *config.Bench, command []string) (*result.Run,
 		run.Labels["label"] = cfg.Output.Label
 	}
 	if run.Config, err = json.Marshal(cfg.Redacted()); err != nil {
-		return nil, fmt.Errorf("encode settings: %w", err)
+		return nil, nil, fmt.Errorf("encode settings: %w", err)
 	}
 	recs := own.Result.Records()
 	run.Compute(recs)
 	run.State, run.Ended = result.Complete, run.Started.Add(own.Result.Duration)
 	quiet := m.p
 	quiet.Stderr = &bytes.Buffer{}
-	return run, savePrediction(quiet, run, recs, cfg)
+	return run, recs, savePrediction(quiet, run, recs, cfg)
 }
 
 // objectivePercentiles are those that objectives stand on.

@@ -22,7 +22,7 @@ type Task struct {
 	Args      []string // of bench
 	Dir       string   // the run folder
 	Labels    []config.KeyValue
-	Salt      string // to put before the prompts; empty for none
+	Salt      string // what to make a salt for the prompts from; empty for none
 	Reset     bool   // the server's prefix cache is to be emptied first
 	URL       string // of the server started for it; empty: as the flags say
 	ServerLog string // what that server prints
@@ -233,13 +233,22 @@ func (s *sitting) task(st Step, key string, server Running) (*Task, error) {
 	}
 	t := &Task{Step: st, Args: s.Plan.Args(st.Point), Dir: dir, Labels: s.Plan.Labels(st), Reset: s.Plan.Cache == Reset}
 	if s.Plan.Cache == Salt {
-		sum := sha256.Sum256(fmt.Appendf(nil, "%s.%d", key, before)) // an attempt before left its prompts in the cache
-		t.Salt = hex.EncodeToString(sum[:4])
+		t.Salt = fmt.Sprintf("%s.%d", key, before) // an attempt before left its prompts in the cache
 	}
 	if server != nil {
 		t.URL, t.ServerLog = server.URL(), server.Log()
 	}
 	return t, nil
+}
+
+// Salted makes the prompts of a run begin as no other's do, if the prefix cache is treated that way and
+// the user gave no salt. Salts are of one length, so that prompts are, too.
+func Salted(cfg *config.Bench, how, name string) {
+	if Cache(how) != Salt || cfg.Has("salt") && cfg.Dataset.Salt != "auto" {
+		return
+	}
+	sum := sha256.Sum256([]byte(name))
+	cfg.Dataset.Salt = hex.EncodeToString(sum[:4])
 }
 
 // failed notes a measurement without a result. It is tried again in the next sitting.

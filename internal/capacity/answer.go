@@ -1,0 +1,195 @@
+package capacity
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"spate/internal/config"
+)
+
+// Verdict is what kind of answer a search came to.
+type Verdict string
+
+// Verdicts.
+const (
+	Found      Verdict = "found"       // the two ends are as close as asked for
+	AtLeast    Verdict = "at least"    // the highest load allowed meets the objectives
+	Below      Verdict = "below"       // not even the lowest load does
+	CannotTell Verdict = "cannot tell" // between the two ends
+)
+
+// Answer is what a search came to.
+type Answer struct {
+	By         By           `json:"by"`
+	Objectives []string     `json:"objectives"`
+	Verdict    Verdict      `json:"verdict"`
+	Load       config.Float `json:"highest_met"`   // 0: none
+	Above      config.Float `json:"lowest_missed"` // inf: none
+	Confidence float64      `json:"confidence"`    // of each load's decision
+	Sentence   string       `json:"answer"`
+	Why        []string     `json:"why,omitempty"`
+	Notes      []string     `json:"notes,omitempty"`
+	Levels     []Level      `json:"loads"`
+	Probes     int          `json:"probes"`
+}
+
+// Level is one load that was tried.
+type Level struct {
+	Load   float64       `json:"load"`
+	State  State         `json:"state"`
+	Probes []Observation `json:"probes"`
+}
+
+// Answer is the answer so far.
+func (s *Search) Answer() Answer {
+	noise := s.noise()
+	a := Answer{By: s.opt.By, Confidence: 0.95, Probes: s.probes, Above: config.Float(math.Inf(1))}
+	for _, o := range s.opt.Objectives {
+		a.Objectives = append(a.Objectives, o.Text)
+	}
+	for _, l := range s.levels {
+		a.Levels = append(a.Levels, Level{Load: l.load, State: s.stateOf(l, noise), Probes: l.obs})
+	}
+	low, high := s.ends(noise)
+	if low != nil {
+		a.Load = config.Float(low.load)
+	}
+	if high != nil {
+		a.Above = config.Float(high.load)
+	}
+	a.Verdict = s.verdict(low, high)
+	a.Sentence = s.sentence(&a, low, high)
+	for _, end := range []*level{low, high} {
+		if end != nil {
+			a.Why = append(a.Why, s.why(end, s.stateOf(end, noise)))
+		}
+	}
+	a.Notes = s.notes(high, noise)
+	return a
+}
+
+func (s *Search) verdict(low, high *level) Verdict {
+	switch {
+	case low == nil && high != nil && high.load <= s.opt.Min:
+		return Below
+	case high == nil && low != nil && low.load >= s.opt.Max:
+		return AtLeast
+	case low != nil && high != nil && !s.wide(low.load, high.load):
+		return Found
+	}
+	return CannotTell
+}
+
+func (s *Search) sentence(a *Answer, low, high *level) string {
+	unit := s.opt.By.Unit()
+	switch a.Verdict {
+	case Found:
+		return fmt.Sprintf("capacity: %s %s; at %s the objectives are missed", num(low.load), unit, num(high.load))
+	case AtLeast:
+		return fmt.Sprintf("capacity: at least %s %s, the most that was allowed", num(low.load), unit)
+	case Below:
+		return fmt.Sprintf("no capacity: the objectives are missed at %s %s already, the least that was allowed", num(high.load), unit)
+	}
+	switch {
+	case low != nil && high != nil:
+		return fmt.Sprintf("cannot tell between %s and %s %s", num(low.load), num(high.load), unit)
+	case low != nil:
+		return fmt.Sprintf("cannot tell above %s %s", num(low.load), unit)
+	case high != nil:
+		return fmt.Sprintf("cannot tell below %s %s", num(high.load), unit)
+	}
+	return "cannot tell: no probe was clear"
+}
+
+// why says what decided about a load.
+func (s *Search) why(l *level, state State) string {
+	var parts []string
+	saturated := 0
+	for i := range l.obs {
+		if l.obs[i].Saturated {
+			saturated++
+		}
+	}
+	if saturated > 0 {
+		parts = append(parts, fmt.Sprintf("the queue grew in %d of %d probes", saturated, len(l.obs)))
+	}
+	for i, o := range s.opt.Objectives {
+		parts = append(parts, l.figure(i, o))
+	}
+	return fmt.Sprintf("%s %s, %d %s: %s: %s", num(l.load), s.opt.By.Unit(), len(l.obs), plural(len(l.obs), "probe"), state, strings.Join(parts, "; "))
+}
+
+// figure is an objective beside what its probes showed.
+func (l *level) figure(i int, o config.Objective) string {
+	name := o.Key()
+	if o.Unit == "ratio" {
+		count, of := 0, 0
+		for j := range l.obs {
+			count += l.obs[j].Readings[i].Count
+			of += l.obs[j].Readings[i].Of
+		}
+		if of == 0 {
+			return name + " of no request"
+		}
+		low, high := wilson(count, of)
+		return fmt.Sprintf("%s %.3g %% of %d (%.2g to %.2g %%), bound %.3g %%", name, 100*float64(count)/float64(of), of, 100*low, 100*high, 100*o.Bound)
+	}
+	low, high := math.Inf(1), math.Inf(-1)
+	for j := range l.obs {
+		v := float64(l.obs[j].Readings[i].Value)
+		low, high = min(low, v), max(high, v)
+	}
+	if num(low) == num(high) {
+		return fmt.Sprintf("%s %s, bound %s", name, num(low), num(o.Bound))
+	}
+	return fmt.Sprintf("%s %s to %s, bound %s", name, num(low), num(high), num(o.Bound))
+}
+
+// notes are what a reader should know of how the search went.
+func (s *Search) notes(high *level, noise []float64) []string {
+	var out []string
+	invalid := 0
+	for _, l := range s.levels {
+		if high != nil && l.load > high.load && s.stateOf(l, noise) == Met {
+			out = append(out, fmt.Sprintf("%s %s meets the objectives although %s misses them: the server is not the same at all times", num(l.load), s.opt.By.Unit(), num(high.load)))
+		}
+		for i := range l.obs {
+			if l.obs[i].Grade == "INVALID" {
+				invalid++
+			}
+		}
+	}
+	if invalid > 0 {
+		out = append(out, fmt.Sprintf("%d of %d probes are INVALID by their own verdict: see spate report on their folders", invalid, s.probes))
+	}
+	if s.probes >= s.opt.Probes {
+		out = append(out, fmt.Sprintf("the search ended after %d probes, the most allowed", s.probes))
+	}
+	return out
+}
+
+// Enough is how many requests a probe needs for the highest percentile among objectives to be bounded
+// at all.
+func Enough(objectives []config.Objective) (n int, of string) {
+	for _, o := range objectives {
+		if f := floor(o); f > n {
+			n, of = f, o.Key()
+		}
+	}
+	return n, of
+}
+
+func num(v float64) string {
+	if math.IsInf(v, 0) || math.IsNaN(v) {
+		return "none"
+	}
+	return fmt.Sprintf("%.4g", v)
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
+}

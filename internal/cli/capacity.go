@@ -1,0 +1,283 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"spate/internal/capacity"
+	"spate/internal/config"
+	"spate/internal/result"
+	"spate/internal/sweep"
+)
+
+// capacityOptions are the flags of capacity itself; the rest are those of bench.
+type capacityOptions struct {
+	slo       string
+	by        string
+	search    capacity.Options
+	probeTime string
+	cooldown  string
+	cache     string
+	predict   string
+	dir       string
+	resume    string
+	atLeast   float64
+	json      bool
+	noStore   bool
+	help      bool
+	bench     []string
+
+	time, pause time.Duration
+	suite       *sweep.Suite
+}
+
+func (o *capacityOptions) set() *pflag.FlagSet {
+	f := pflag.NewFlagSet("capacity", pflag.ContinueOnError)
+	f.StringVar(&o.slo, "slo", "", "objectives, such as 'p99_ttft<500ms,p99_tpot<50ms,errors<0.1%'")
+	f.StringVar(&o.by, "by", string(capacity.Rate), "what is raised: rate (requests per second), concurrency (requests in flight)")
+	f.Float64Var(&o.search.Start, "start", 1, "load tried first")
+	f.Float64Var(&o.search.Min, "min", 0, "lowest load tried (default a 64th of --start, or 1 in flight)")
+	f.Float64Var(&o.search.Max, "max", 10000, "highest load tried")
+	f.Float64Var(&o.search.Tolerance, "tolerance", 0.05, "how far apart the two ends of the answer may be, as a share")
+	f.IntVar(&o.search.Repeats, "repeat", 3, "probes behind each end of the answer, at least")
+	f.IntVar(&o.search.Most, "max-repeat", 0, "probes of one load, at most (default two more than --repeat)")
+	f.IntVar(&o.search.Probes, "max-probes", 60, "probes in all, at most")
+	f.StringVar(&o.probeTime, "probe-time", "30s", "how long a probe sends, unless --num-prompts or --duration say it; at least 100 requests")
+	f.StringVar(&o.cooldown, "cooldown", "1s", "pause between probes")
+	f.StringVar(&o.cache, "cache", string(sweep.Salt), "prefix cache between probes: salt (prompts begin differently), reset (the server forgets), keep")
+	f.StringVar(&o.predict, "predict", "", "predict with this profile (see spate predict --list) instead of measuring")
+	f.StringVar(&o.dir, "output-dir", "", "folder of the search; one that holds this search already goes on (default a dated one)")
+	f.StringVar(&o.resume, "resume", "", "go on with the search in this folder")
+	f.Float64Var(&o.atLeast, "at-least", 0, "exit code 3 unless this load is shown to meet the objectives")
+	f.BoolVar(&o.json, "json", false, "print the answer and every probe as JSON")
+	f.BoolVar(&o.noStore, "no-store", false, "keep the probes out of the store")
+	f.BoolVarP(&o.help, "help", "h", false, "say what it takes")
+	return f
+}
+
+const capacityLong = `Find the highest load at which a server keeps its objectives.
+
+The load is doubled until the objectives are missed, then the gap is halved until its ends are as close as
+--tolerance says. A load is taken as met or missed when the 95 % interval of every objective says so, over all
+its probes and what they differ by; one that stays open is probed again, and what stays open in the end is
+told as "cannot tell between x and y". A probe whose queue grows is ended early. Every probe is a run of
+bench with a folder of its own, and --resume goes on after an interruption.
+
+What is sent is said with the flags of bench. docs/capacity.md describes the search.`
+
+const capacityExample = `  spate capacity --slo 'p99_ttft<500ms,p99_tpot<50ms,errors<0.1%' --random-input-len 1024 --random-output-len 128
+  spate capacity --slo 'p99_itl<80ms' --by concurrency --max 512 --json
+  spate capacity --slo 'p99_ttft<500ms' --at-least 8          as a gate: exit code 3 if 8 requests/s are not shown
+  spate capacity --slo 'p99_ttft<1s' --predict 000-test2 --isl 512 --osl 64`
+
+// newCapacity is `spate capacity`.
+func newCapacity(p Process) *cobra.Command {
+	return &cobra.Command{
+		Use:                "capacity --slo OBJECTIVES [flags of bench]",
+		Short:              "Find the highest load at which a server keeps its objectives",
+		Long:               capacityLong,
+		Example:            capacityExample,
+		DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o := &capacityOptions{}
+			own := o.set()
+			if err := o.parse(own, args); err != nil {
+				return usage{"spate capacity", err}
+			}
+			if o.help {
+				say(p.Stdout, "%s\n\nUsage:\n  spate %s\n\nExamples:\n%s\n\nFlags of its own (all flags of bench are taken, too):\n%s",
+					cmd.Long, cmd.Use, cmd.Example, own.FlagUsages())
+				return nil
+			}
+			return runCapacity(cmd.Context(), p, o, args)
+		},
+	}
+}
+
+func (o *capacityOptions) parse(own *pflag.FlagSet, args []string) error {
+	mine, bench, err := divide(own, args)
+	if err != nil {
+		return err
+	}
+	o.bench = bench
+	return own.Parse(mine)
+}
+
+// check reads what is asked for.
+func (o *capacityOptions) check() error {
+	if o.slo == "" {
+		return errors.New("no objectives: give --slo, such as --slo 'p99_ttft<500ms,p99_tpot<50ms'")
+	}
+	var err error
+	if o.search.Objectives, err = capacity.ParseSLO(o.slo); err != nil {
+		return err
+	}
+	o.search.By = capacity.By(o.by)
+	o.search.Defaults()
+	if err := o.search.Validate(); err != nil {
+		return err
+	}
+	if _, err := choice("cache", sweep.Cache(o.cache), sweep.Salt, sweep.Reset, sweep.Keep); err != nil {
+		return err
+	}
+	if o.time, err = config.ParseDuration(o.probeTime); err != nil {
+		return fmt.Errorf("--probe-time: %w", err)
+	}
+	if o.pause, err = config.ParseDuration(o.cooldown); err != nil {
+		return fmt.Errorf("--cooldown: %w", err)
+	}
+	o.suite = sweep.New()
+	if err := o.suite.Args(o.bench); err != nil {
+		return err
+	}
+	if len(o.suite.Grid) > 0 {
+		return fmt.Errorf("--%s has several values: a search is for one workload, spate sweep is for many", o.suite.Grid[0].Flag)
+	}
+	return nil
+}
+
+// searchPlan is what a folder's search is; another one needs another folder.
+type searchPlan struct {
+	Args       []string `json:"args"` // as typed, without secrets; for --resume
+	ID         string   `json:"id"`
+	SLO        string   `json:"slo"`
+	By         string   `json:"by"`
+	Start      float64  `json:"start"`
+	Min        float64  `json:"min"`
+	Max        float64  `json:"max"`
+	Tolerance  float64  `json:"tolerance"`
+	Repeat     int      `json:"repeat"`
+	MaxRepeat  int      `json:"max-repeat"`
+	MaxProbes  int      `json:"max-probes"`
+	ProbeTime  string   `json:"probe-time"`
+	Cache      string   `json:"cache"`
+	Predict    string   `json:"predict,omitempty"`
+	BenchFlags string   `json:"flags of bench"`
+	Digest     string   `json:"settings"` // what they, files and the environment amount to
+}
+
+const searchFile = "capacity.json"
+
+// plan is the search for its folder.
+func (o *capacityOptions) plan(p Process, args []string) (*searchPlan, *sweep.Plan, error) {
+	one, err := sweep.NewPlan(o.suite, randomHex()[:6], p.resolve)
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg, err := p.resolve(one.Args(&one.Points[0]))
+	if err != nil {
+		return nil, nil, err
+	}
+	load := &cfg.Load
+	switch {
+	case !math.IsInf(float64(load.RequestRate), 1) && o.search.By == capacity.Rate, load.RampUp != "", len(load.Stages) > 0:
+		return nil, nil, errors.New("the rate is what is searched for: leave --request-rate, --stages and ramps out (--start says where to begin)")
+	case load.MaxConcurrency != nil && o.search.By == capacity.Concurrency:
+		return nil, nil, errors.New("the concurrency is what is searched for: leave --max-concurrency out (--start says where to begin)")
+	}
+	s := &o.search
+	return &searchPlan{
+		Args: config.Redact(args), ID: one.ID, SLO: o.slo, By: o.by, Start: s.Start, Min: s.Min, Max: s.Max, Tolerance: s.Tolerance, Repeat: s.Repeats,
+		MaxRepeat: s.Most, MaxProbes: s.Probes, ProbeTime: o.probeTime, Cache: o.cache, Predict: o.predict,
+		BenchFlags: strings.Join(config.Redact(o.bench), " "), Digest: one.Points[0].Digest,
+	}, one, nil
+}
+
+// open opens the search's folder, and refuses one that holds another search.
+func (s *searchPlan) open(dir string) (*sweep.Work, error) {
+	earlier, err := readSearch(dir)
+	if err != nil {
+		return nil, err
+	}
+	if earlier != nil {
+		s.ID, s.Args = earlier.ID, earlier.Args
+		if diff := sweep.Differences(earlier, s); len(diff) > 0 {
+			return nil, usage{"spate capacity", fmt.Errorf("the search in %s was begun with other settings: %s\nname another folder, or go on with: spate capacity --resume %s",
+				dir, strings.Join(diff, "; "), dir)}
+		}
+	}
+	w, err := sweep.OpenWork(dir)
+	if err != nil || earlier != nil {
+		return w, err
+	}
+	return w, w.Save(searchFile, s)
+}
+
+func readSearch(dir string) (*searchPlan, error) {
+	data, err := os.ReadFile(filepath.Join(dir, searchFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the search's settings: %w", err)
+	}
+	s := &searchPlan{}
+	if err := json.Unmarshal(data, s); err != nil {
+		return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, searchFile), err)
+	}
+	return s, nil
+}
+
+// resumed puts the arguments a folder's search was begun with before those given now.
+func (o *capacityOptions) resumed(args []string) (*capacityOptions, error) {
+	earlier, err := readSearch(o.resume)
+	if err != nil {
+		return nil, err
+	}
+	if earlier == nil {
+		return nil, fmt.Errorf("--resume: %s holds no search", o.resume)
+	}
+	full := &capacityOptions{}
+	if err := full.parse(full.set(), append(append([]string{}, earlier.Args...), args...)); err != nil {
+		return nil, err
+	}
+	if strings.Contains(strings.Join(full.bench, " "), config.Redacted) {
+		return nil, errors.New("the folder does not keep secrets: give the key by OPENAI_API_KEY instead, in a new search")
+	}
+	full.resume, full.dir = "", o.resume
+	return full, nil
+}
+
+func runCapacity(ctx context.Context, p Process, o *capacityOptions, args []string) error {
+	if o.resume != "" {
+		full, err := o.resumed(args)
+		if err != nil {
+			return usage{"spate capacity", err}
+		}
+		o = full
+	}
+	if err := o.check(); err != nil {
+		return usage{"spate capacity", err}
+	}
+	plan, one, err := o.plan(p, args)
+	if err != nil {
+		return usage{"spate capacity", err}
+	}
+	m := &measuring{p: p, command: "spate capacity"}
+	if o.predict != "" {
+		if m.profile, err = namedProfile(p, o.predict); err != nil {
+			return usage{"spate capacity", err}
+		}
+		o.pause = 0
+	}
+	if o.dir == "" {
+		o.dir = filepath.Join(result.DefaultRoot, time.Now().Format("20060102-150405")+"-capacity-"+plan.ID)
+	}
+	work, err := plan.open(o.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = work.Close() }() // everything in it is on disk
+	h := &hunt{o: o, m: m, work: work, plan: plan, args: one.Args(&one.Points[0]), search: capacity.New(o.search)}
+	return h.run(ctx)
+}
