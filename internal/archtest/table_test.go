@@ -9,7 +9,7 @@ var levels = []struct {
 	{"vocabulary, arithmetic, parts of an engine", []string{"call", "enginelog", "protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "stats", "tokenizer", "tokenizer/chat"}},
 	{"what to send, when, to whom; what came back; an engine", []string{"chart", "client", "metrics", "probe", "recorder", "schedule", "sim", "workload"}},
 	{"sending, judging, settings; engines at work", []string{"config", "driver", "observe", "sim/cluster", "verdict"}},
-	{"the file of a run; reading command lines; an embedded server", []string{"capacity", "flags", "result", "sim/engineconf", "sim/serve"}},
+	{"the file of a run; reading command lines; an embedded server", []string{"capacity", "flags", "load", "result", "sim/engineconf", "sim/serve"}},
 	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "harvest", "interop", "profile", "sim/wall"}},
 	{"views; what was not measured; a simulated server", []string{"explain", "predict", "runs", "sim/instance"}},
 	{"fitting the simulator; asking it what to run; results side by side", []string{"calibrate", "curve", "plan", "report", "store", "sweep", "table"}},
@@ -69,7 +69,7 @@ var touching = []string{
 
 // timeless packages never read a clock or wait: the same input gives the same output, at any time.
 var timeless = []string{
-	"chart", "config", "enginelog", "evidence", "explain", "flags", "harvest", "interop", "metrics", "picture", "rng", "schedule", "stats", "table", "tokenizer", "tokenizer/chat", "verdict", "workload",
+	"chart", "config", "enginelog", "evidence", "explain", "flags", "harvest", "interop", "load", "metrics", "picture", "rng", "schedule", "stats", "table", "tokenizer", "tokenizer/chat", "verdict", "workload",
 	"sim", "sim/catalog", "sim/cluster", "sim/des", "sim/engineconf", "sim/kv", "sim/latency",
 }
 

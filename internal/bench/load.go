@@ -13,6 +13,7 @@ import (
 	"spate/internal/call"
 	"spate/internal/config"
 	"spate/internal/driver"
+	settings "spate/internal/load"
 	"spate/internal/recorder"
 	"spate/internal/rng"
 	"spate/internal/schedule"
@@ -141,40 +142,7 @@ func (l *load) size(c *config.Bench) {
 
 // workloadConfig translates the dataset's settings.
 func (s *session) workloadConfig() workload.Config {
-	c := s.Config
-	d := &c.Dataset
-	w := workload.Config{
-		Dataset: d.Name, N: c.Load.NumPrompts, Seed: uint64(c.Load.Seed), Path: d.Path,
-		Open: func(p string) (workload.File, error) { return os.Open(p) },
-		IDs:  c.Body.PromptTokenIDs, Chat: c.Target.Backend.Chat(), SkipTemplate: d.SkipChatTemplate,
-		SkipTokenizer: s.tokens.skipped, NoOversample: d.NoOversample, NoShuffle: d.DisableShuffle, Salt: d.Salt,
-		NamePrefix: c.Load.RequestIDPrefix, Era: workload.Head,
-	}
-	if w.N == 0 && d.Name != config.DatasetCustom {
-		w.N, w.Endless = 1000, true // bounded by time
-	}
-	w.Endless = w.Endless || c.Load.NumPrompts == 0 && (c.Load.Duration > 0 || len(c.Load.Stages) > 0)
-	switch d.Name {
-	case config.DatasetRandom:
-		w.Input, w.Output, w.Prefix = d.Random.InputLen, d.Random.OutputLen, d.Random.PrefixLen
-		w.Ratio = workload.Ratio(d.Random.RangeRatio)
-		switch d.Random.Meaning {
-		case config.RatioV6:
-			w.Era = workload.V6
-		case config.RatioV10:
-			w.Era = workload.V10
-		}
-	case config.DatasetSonnet:
-		w.Input, w.Output, w.Prefix = d.Sonnet.InputLen, d.Sonnet.OutputLen, d.Sonnet.PrefixLen
-	case config.DatasetShareGPT:
-		w.Output = workload.FromData
-		if d.ShareGPT.OutputLen != nil {
-			w.Output = *d.ShareGPT.OutputLen
-		}
-	case config.DatasetCustom:
-		w.Output = d.Custom.OutputLen
-	}
-	return w
+	return settings.Workload(s.Config, func(p string) (workload.File, error) { return os.Open(p) }, s.tokens.skipped)
 }
 
 // lora spreads requests over adapters; nil when there are none.
@@ -195,8 +163,7 @@ func lora(m *config.Model, seed int64) func(*call.Request) {
 // plan fixes when requests are due.
 func (s *session) plan(l *load) error {
 	c := &s.Config.Load
-	seed, rate, burst := uint32(c.Seed), float64(c.RequestRate), float64(c.Burstiness)
-	n, stages := c.NumPrompts, schedule.Stages(c.Stages)
+	n := c.NumPrompts
 	if s.Config.Dataset.Name == config.DatasetCustom && n == 0 && c.Duration == 0 {
 		head, err := l.source.peek(context.Background(), math.MaxInt)
 		if err != nil {
@@ -205,39 +172,11 @@ func (s *session) plan(l *load) error {
 		n = len(head)
 		l.expect = n
 	}
-	var err error
-	switch {
-	case c.RampUp != "":
-		l.ramp = &schedule.Ramp{Exponential: c.RampUp == config.RampExponential, From: float64(*c.RampStart), To: float64(*c.RampEnd)}
-		l.plan, err = schedule.Ramped(n, *l.ramp, burst, seed)
-		l.text = fmt.Sprintf("%d requests, %s ramp from %d to %d per second", n, c.RampUp, *c.RampStart, *c.RampEnd)
-	case len(c.Stages) > 0:
-		l.plan, err = stages.Plan(burst, seed)
-		l.plan = l.plan.First(n)
-		l.text = "stages " + stages.String()
-	case math.IsInf(rate, 1) && c.MaxConcurrency != nil:
-		l.plan, err = schedule.Closed(*c.MaxConcurrency, n)
-		l.text = fmt.Sprintf("closed loop, %d at a time", *c.MaxConcurrency)
-	case math.IsInf(rate, 1):
-		l.plan, err = schedule.Burst(n)
-		l.text = fmt.Sprintf("%d requests at once", n)
-	case n > 0:
-		l.plan, err = schedule.VLLM(n, rate, burst, seed)
-		l.text = fmt.Sprintf("%d requests at %g per second", n, rate)
-	default:
-		l.plan, err = schedule.Gamma(rate, burst, seed)
-		l.text = fmt.Sprintf("%g requests per second", rate)
-	}
+	a, err := settings.NewArrivals(c, n)
 	if err != nil {
 		return err
 	}
-	if c.MaxConcurrency != nil {
-		l.plan = l.plan.Capped(*c.MaxConcurrency)
-	}
-	if c.Duration > 0 {
-		l.plan = l.plan.For(c.Duration)
-		l.text += fmt.Sprintf(", for %v", c.Duration)
-	}
+	l.plan, l.ramp, l.text = a.Plan, a.Ramp, a.Text
 	return nil
 }
 

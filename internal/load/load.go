@@ -1,0 +1,98 @@
+// Package load translates settings (package config) into what is sent and when: a workload's
+// configuration and a schedule. bench sends the result to a server, predict to a simulated one, so both
+// mean the same by the same flags. It opens nothing and computes no prompt.
+package load
+
+import (
+	"fmt"
+	"math"
+
+	"spate/internal/config"
+	"spate/internal/schedule"
+	"spate/internal/workload"
+)
+
+// Arrivals are when requests are due.
+type Arrivals struct {
+	Plan schedule.Plan
+	Ramp *schedule.Ramp // of a ramp-up, nil without
+	Text string         // one line for people
+}
+
+// NewArrivals plans n requests; 0 are as many as the time allows.
+func NewArrivals(c *config.Load, n int) (*Arrivals, error) {
+	a := &Arrivals{}
+	seed, rate, burst := uint32(c.Seed), float64(c.RequestRate), float64(c.Burstiness)
+	var err error
+	switch {
+	case c.RampUp != "":
+		a.Ramp = &schedule.Ramp{Exponential: c.RampUp == config.RampExponential, From: float64(*c.RampStart), To: float64(*c.RampEnd)}
+		a.Plan, err = schedule.Ramped(n, *a.Ramp, burst, seed)
+		a.Text = fmt.Sprintf("%d requests, %s ramp from %d to %d per second", n, c.RampUp, *c.RampStart, *c.RampEnd)
+	case len(c.Stages) > 0:
+		stages := schedule.Stages(c.Stages)
+		a.Plan, err = stages.Plan(burst, seed)
+		a.Plan = a.Plan.First(n)
+		a.Text = "stages " + stages.String()
+	case math.IsInf(rate, 1) && c.MaxConcurrency != nil:
+		a.Plan, err = schedule.Closed(*c.MaxConcurrency, n)
+		a.Text = fmt.Sprintf("closed loop, %d at a time", *c.MaxConcurrency)
+	case math.IsInf(rate, 1):
+		a.Plan, err = schedule.Burst(n)
+		a.Text = fmt.Sprintf("%d requests at once", n)
+	case n > 0:
+		a.Plan, err = schedule.VLLM(n, rate, burst, seed)
+		a.Text = fmt.Sprintf("%d requests at %g per second", n, rate)
+	default:
+		a.Plan, err = schedule.Gamma(rate, burst, seed)
+		a.Text = fmt.Sprintf("%g requests per second", rate)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.MaxConcurrency != nil {
+		a.Plan = a.Plan.Capped(*c.MaxConcurrency)
+	}
+	if c.Duration > 0 {
+		a.Plan = a.Plan.For(c.Duration)
+		a.Text += fmt.Sprintf(", for %v", c.Duration)
+	}
+	return a, nil
+}
+
+// Workload translates the dataset's settings. open opens its file; untokenized behaves as vLLM without a
+// tokenizer.
+func Workload(c *config.Bench, open func(path string) (workload.File, error), untokenized bool) workload.Config {
+	d := &c.Dataset
+	w := workload.Config{
+		Dataset: d.Name, N: c.Load.NumPrompts, Seed: uint64(c.Load.Seed), Path: d.Path, Open: open,
+		IDs: c.Body.PromptTokenIDs, Chat: c.Target.Backend.Chat(), SkipTemplate: d.SkipChatTemplate,
+		SkipTokenizer: untokenized, NoOversample: d.NoOversample, NoShuffle: d.DisableShuffle, Salt: d.Salt,
+		NamePrefix: c.Load.RequestIDPrefix, Era: workload.Head,
+	}
+	if w.N == 0 && d.Name != config.DatasetCustom {
+		w.N, w.Endless = 1000, true // bounded by time
+	}
+	w.Endless = w.Endless || c.Load.NumPrompts == 0 && (c.Load.Duration > 0 || len(c.Load.Stages) > 0)
+	switch d.Name {
+	case config.DatasetRandom:
+		w.Input, w.Output, w.Prefix = d.Random.InputLen, d.Random.OutputLen, d.Random.PrefixLen
+		w.Ratio = workload.Ratio(d.Random.RangeRatio)
+		switch d.Random.Meaning {
+		case config.RatioV6:
+			w.Era = workload.V6
+		case config.RatioV10:
+			w.Era = workload.V10
+		}
+	case config.DatasetSonnet:
+		w.Input, w.Output, w.Prefix = d.Sonnet.InputLen, d.Sonnet.OutputLen, d.Sonnet.PrefixLen
+	case config.DatasetShareGPT:
+		w.Output = workload.FromData
+		if d.ShareGPT.OutputLen != nil {
+			w.Output = *d.ShareGPT.OutputLen
+		}
+	case config.DatasetCustom:
+		w.Output = d.Custom.OutputLen
+	}
+	return w
+}
