@@ -244,7 +244,9 @@ func (r *run) await(ctx context.Context, start time.Duration, quit <-chan struct
 	for {
 		select {
 		case <-begin:
-			begin, start = nil, r.cfg.Clock.Now()
+			r.mu.Lock()
+			begin, start = nil, r.measure
+			r.mu.Unlock()
 			arm()
 		case <-quit:
 			return overQuit
@@ -306,6 +308,9 @@ func (r *run) closedLoop(stop <-chan struct{}, start time.Duration) {
 					return
 				}
 				now := r.cfg.Clock.Now()
+				if r.expired(&req, start, now) {
+					return
+				}
 				r.noteDue(&req, now)
 				due = r.serve(item{req: req, due: due, dispatched: now})
 			}
@@ -405,6 +410,22 @@ func (r *run) take(f *feed, stop <-chan struct{}) (call.Request, bool) {
 	case <-stop:
 		return call.Request{}, false
 	}
+}
+
+// expired reports whether a closed loop's time is over. Whoever ends sending then may wake late, and
+// no request is let go for that.
+func (r *run) expired(req *call.Request, start, now time.Duration) bool {
+	if r.cfg.Plan.Until <= 0 || req.Phase != call.Measure {
+		return false
+	}
+	if r.cfg.Warmup != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if start = r.measure; start == call.Unset {
+			return false
+		}
+	}
+	return now >= start+r.cfg.Plan.Until
 }
 
 // noteDue counts a request that is let go.
