@@ -39,7 +39,7 @@ type Input struct {
 	E2EL        Latency
 	InFlight    float64 // mean
 	Growth      float64 // median TTFT of the last third of requests over that of the first
-	Records     bool    // single requests are known
+	Records     bool    // the figures were computed from single requests, by spate
 	Source      string  // of the figures above, for evidence
 
 	// What the server said.
@@ -73,15 +73,24 @@ func Of(r *harvest.Result, run *result.Run) []Cause { return Explain(From(r, run
 // From gathers what is known of a result, with its records and series where there are any that can be read; what
 // cannot be is not known.
 func From(r *harvest.Result, run *result.Run) Input {
+	var recs []call.Record
+	if run != nil && run.Dir != "" {
+		recs, _, _ = recorder.Read(filepath.Join(run.Dir, result.RecordsFile))
+	}
+	return from(r, run, recs)
+}
+
+// Brief explains a result without going through its records, which takes seconds when there are a hundred thousand.
+func Brief(r *harvest.Result, run *result.Run) []Cause { return Explain(from(r, run, nil)) }
+
+func from(r *harvest.Result, run *result.Run, recs []call.Record) Input {
 	in := fromFigures(known{r, run})
 	in.addLog(r.EngineLog)
 	if run == nil {
 		return in
 	}
-	var recs []call.Record
 	var samples []observe.Sample
 	if run.Dir != "" {
-		recs, _, _ = recorder.Read(filepath.Join(run.Dir, result.RecordsFile))
 		samples, _ = observe.ReadSamples(run.Dir)
 	}
 	in.AddRun(run, recs, samples)
@@ -213,7 +222,7 @@ func (in *Input) AddRun(run *result.Run, recs []call.Record, samples []observe.S
 	in.InFlight = s.Concurrency.Mean
 	in.SharedPrefix = in.SharedPrefix || run.Plan.Judge.SharedPrefix
 	in.Client = clientFindings(run.Verdict)
-	in.Records = len(recs) > 0
+	in.Records = true
 	in.Growth = growth(recs)
 	in.addEnvironment(run.Environment)
 	in.addServer(s, run.Observed)

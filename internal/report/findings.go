@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"spate/internal/metrics"
+	"spate/internal/observe"
 	"spate/internal/result"
 )
 
@@ -19,12 +20,14 @@ func Findings(w io.Writer, run *result.Run) error {
 	s := new(sheet)
 	s.WriteByte('\n')
 	judgement(s, run)
+	limits(s, run)
 	latency(s, &run.Summary)
 	load(s, &run.Summary)
 	throughput(s, &run.Summary)
 	objectives(s, &run.Summary)
 	failures(s, &run.Summary)
 	server(s, run)
+	observed(s, run)
 	beside(s, &run.Summary)
 	notes(s, run)
 	files(s, run)
@@ -280,6 +283,9 @@ func files(s *sheet, run *result.Run) {
 		names := []string{result.ResultFile, result.RecordsFile, result.RunFile, result.CommandFile, result.EnvironmentFile}
 		if run.State == result.Recovered {
 			names = names[1:] // a result is what it lacks
+		}
+		if run.Observed != nil && len(run.Observed.Sources) > 0 {
+			names = append(names, observe.File)
 		}
 		s.hang("    ", strings.Join(names, ", "))
 	}
