@@ -33,6 +33,7 @@ ifeq ($(RACE),)
 	@echo '!!! no C compiler: running the tests WITHOUT the race detector' >&2
 	@echo '!!!' >&2
 endif
+	@sh scripts/test-deps.sh
 	CGO_ENABLED=$(if $(RACE),1,0) $(GO) test $(RACE) -timeout 10m ./...
 
 check: format vet lint vulns tidy arch cross ## formatting, vet, linters, vulnerabilities, go.mod, import table, other platforms

@@ -62,6 +62,7 @@ func runBench(ctx context.Context, p Process, cfg *config.Bench) int {
 		complain(p.Stderr, "spate bench", err)
 		return ExitFailed
 	}
+	keepRun(ctx, p, cfg, out)
 	return exitCode(p, cfg, out, interrupted(), err)
 }
 

@@ -122,6 +122,7 @@ func newRoot(p Process) *cobra.Command {
 	root.AddCommand(newBench(p), newDemo(p), newSim(p), newReport(p), newVersion(p))
 	root.AddCommand(newCalibrate(p), newCalibrateChild(p))
 	root.AddCommand(newImport(p))
+	root.AddCommand(newList(p), newShow(p), newTag(p), newRm(p), newExport(p))
 	root.AddCommand(newExplain(p))
 	root.AddCommand(newCalibrateEngine(p), newPredict(p))
 	root.AddCommand(newPlan(p), newSweep(p))

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,11 +15,13 @@ import (
 
 	"spate/internal/harvest"
 	"spate/internal/runs"
+	"spate/internal/store"
 )
 
 // newImport is `spate import FILE|DIR...`.
 func newImport(p Process) *cobra.Command {
-	var asJSON, strict bool
+	var asJSON, strict, noStore bool
+	var place string
 	cmd := &cobra.Command{
 		Use:   "import [flags] FILE|DIR...",
 		Short: "Read results of any tool out of logs, pages and result files",
@@ -29,22 +32,31 @@ vLLM, SGLang, LMDeploy, TensorRT-LLM, GenAI-Perf, AIPerf, GuideLLM, EvalScope, l
 vllm_benchmark.py and spate itself. Logs may be compressed with gzip. Each result comes with what the text
 around it tells: headings, command lines, server launches, engine stats lines.
 
-What is damaged, cut short or contradicts itself is listed below the results, by file and line.`,
+What is damaged, cut short or contradicts itself is listed below the results, by file and line.
+
+The results go into the store, where spate list, show, compare and report find them; importing the same
+result again changes nothing. Files of spate export are read too.`,
 		Example: `  spate import results.md                     a table of what is in a page
   spate import --json logs/ > results.json    everything in a folder, for programs
   kubectl logs bench | spate import -         what a pod printed
-  spate import --strict results/              fail when anything is damaged`,
+  spate import --strict results/              fail when anything is damaged
+  spate import --no-store results.md          only look`,
 		Args: atLeastOne("file or folder"),
-		RunE: func(_ *cobra.Command, paths []string) error {
-			return runImport(p, paths, asJSON, strict)
+		RunE: func(cmd *cobra.Command, paths []string) error {
+			if noStore {
+				place = store.None
+			}
+			return runImport(cmd.Context(), p, paths, asJSON, strict, place)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array with one object per result")
 	cmd.Flags().BoolVar(&strict, "strict", false, "exit with code 3 when anything is damaged or contradicts itself")
+	cmd.Flags().StringVar(&place, "store", "", storeHelp)
+	cmd.Flags().BoolVar(&noStore, "no-store", false, "put nothing into the store")
 	return cmd
 }
 
-func runImport(p Process, paths []string, asJSON, strict bool) error {
+func runImport(ctx context.Context, p Process, paths []string, asJSON, strict bool, place string) error {
 	set, err := runs.Read(paths, p.Stdin)
 	if err != nil {
 		return err
@@ -65,7 +77,26 @@ func runImport(p Process, paths []string, asJSON, strict bool) error {
 	case len(found.Results) == 0:
 		return fmt.Errorf("no result found in %s", strings.Join(paths, ", "))
 	}
+	if kept := keep(ctx, p, place, set.Entries); len(kept) > 0 && !asJSON {
+		say(p.Stdout, "%s\n", countKept(kept))
+	}
 	return nil
+}
+
+func countKept(kept []store.Kept) string {
+	known := 0
+	for _, k := range kept {
+		if !k.New {
+			known++
+		}
+	}
+	switch known {
+	case 0:
+		return "all in the store now: spate list"
+	case len(kept):
+		return "all in the store already: spate list"
+	}
+	return fmt.Sprintf("%d put into the store, %d in it already: spate list", len(kept)-known, known)
 }
 
 // importJSON prints an array, one result per line.

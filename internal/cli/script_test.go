@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -24,6 +25,15 @@ func TestMain(m *testing.M) {
 type cleaning struct{ *testing.M }
 
 func (m cleaning) Run() int {
+	dir, err := os.MkdirTemp("", "spate-store-")
+	if err == nil {
+		err = os.Setenv("SPATE_STORE", dir) // nothing in a test may reach the user's own
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // only litter
 	code := m.M.Run()
 	if err := removeProgram(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -35,6 +45,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(env *testscript.Env) error {
+			env.Setenv("SPATE_STORE", filepath.Join(env.WorkDir, "store"))
 			env.Setenv("GORACE", "atexit_sleep_ms=5") // under the race detector every command would end a second later
 			return nil
 		},

@@ -37,6 +37,7 @@ func TestContract(t *testing.T) {
 		{"ids", ids},
 		{"references", references},
 		{"text no database takes", oddText},
+		{"secrets", secrets},
 		{"many goroutines", manyGoroutines},
 		{"many processes", manyProcesses},
 		{"a newer schema", newerSchema},
@@ -157,6 +158,20 @@ func putAgain(t *testing.T, where string) {
 	if it, _ := get(t, s, first[0]); it.Source != page2 {
 		t.Errorf("source %s, want the place it was seen at last, %s", it.Source, page2)
 	}
+	figures := own // as a table of figures has it: the run, without its folder
+	figures.Key, figures.Run = runs.Identity(&own), nil
+	put(t, s, figures)
+	if it, e := get(t, s, first[2]); it.Folder != own.Run.Dir || e.Run == nil {
+		t.Errorf("its figures alone took the folder %q from a run", own.Run.Dir)
+	}
+	if err := s.Remove(context.Background(), first[2]); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, figures)
+	put(t, s, own)
+	if it, e := get(t, s, own.ID); it.Folder != own.Run.Dir || e.Run == nil {
+		t.Error("a run known by its figures does not get the rest when its folder comes")
+	}
 }
 
 func endsLater(t *testing.T, where string) {
@@ -234,6 +249,9 @@ func filters(t *testing.T, where string) {
 	root := t.TempDir()
 	kept := put(t, s, append(imported(t), measured(t, root, 0), measured(t, root, 1), measured(t, root, 2))...)
 	llama, qwen, r0, r1, r2 := kept[0], kept[1], kept[2], kept[3], kept[4]
+	if err := s.Tag(context.Background(), qwen, map[string]string{"gpu": "Instinct MI300X"}, nil); err != nil {
+		t.Fatal(err)
+	}
 	bound := func(text string) []Bound {
 		b, err := ParseBound(text)
 		if err != nil {
@@ -256,6 +274,7 @@ func filters(t *testing.T, where string) {
 		{"engine", Filter{Engine: "vllm"}, []string{llama}},
 		{"backend", Filter{Backend: "openai"}, []string{r0, r1, r2}},
 		{"gpu", Filter{GPU: "h100"}, []string{r0, r1, r2}},
+		{"gpu, said by a label", Filter{GPU: "mi300"}, []string{qwen}},
 		{"format", Filter{Format: "vllm-block"}, []string{llama, qwen}},
 		{"verdict", Filter{Verdict: "valid"}, []string{r0, r1, r2}},
 		{"label", Filter{Labels: []Label{{Name: "n", Value: "1"}}}, []string{r1}},
@@ -452,6 +471,29 @@ func oddText(t *testing.T, where string) {
 	}
 	if huge, _ := back.Result.Extra.Get("huge"); huge.Text != "1e400" {
 		t.Errorf("a figure beyond any float came back as %+v", huge)
+	}
+}
+
+func secrets(t *testing.T, where string) {
+	s := open(t, where)
+	e := imported(t)[0]
+	launch := `docker run -e HF_TOKEN=hf_abcdefghijklmnopqrst --env X="Bearer \"sk-abcdefghijklmnopqrst\"" image`
+	e.Result.Launch = &launch
+	e.Result.Context = append(e.Result.Context, harvest.Fact{Name: "server_command", Value: launch})
+	e.Result.Error = "GET http://me:hunter22@host/v1: 401"
+	id := put(t, s, e)[0]
+	it, back := get(t, s, id)
+	data, err := runs.Encode(&back)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{"hf_abcdef", "sk-abcdef", "hunter22"} {
+		if strings.Contains(string(data)+it.Error, secret) {
+			t.Errorf("%s is in the store: %s", secret, data)
+		}
+	}
+	if !strings.Contains(*back.Result.Launch, "docker run -e HF_TOKEN=") {
+		t.Errorf("launch came back as %s", *back.Result.Launch)
 	}
 }
 

@@ -74,6 +74,9 @@ var sortColumns = map[string]string{
 	"engine": "r.engine", "gpu": "r.gpu", "verdict": "r.verdict",
 }
 
+// IsSort reports whether results can be sorted by a name that is no figure's.
+func IsSort(name string) bool { return sortColumns[name] != "" }
+
 const itemColumns = "r.id, r.identity, r.name, r.format, r.tool, r.state, r.verdict, r.model, r.engine, r.backend, r.gpu," +
 	" r.started, r.added, r.command, r.folder, r.source, r.line, r.host, r.error"
 
@@ -181,9 +184,12 @@ func (f *Filter) conditions() (text string, args []any) {
 		{"format", f.Format},
 		{"verdict", f.Verdict},
 	} {
-		if p.pattern != "" {
-			add("LOWER(r."+p.column+") LIKE ? ESCAPE '!'", like(p.pattern, true))
+		if p.pattern == "" {
+			continue
 		}
+		// What a result does not say of itself users say with a label.
+		add("(LOWER(r."+p.column+") LIKE ? ESCAPE '!' OR EXISTS (SELECT 1 FROM spate_labels l WHERE l.run = r.id AND l.name = ?"+
+			" AND LOWER(l.value) LIKE ? ESCAPE '!'))", like(p.pattern, true), p.column, like(p.pattern, true))
 	}
 	for _, l := range f.Labels {
 		condition := "EXISTS (SELECT 1 FROM spate_labels l WHERE l.run = r.id AND l.name = ?"

@@ -8,10 +8,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"spate/internal/config"
 	"spate/internal/harvest"
 	"spate/internal/result"
 	"spate/internal/runs"
@@ -69,22 +71,20 @@ type row struct {
 func (s *Store) newRow(e *runs.Entry) (row, error) {
 	r := row{Item: describe(e), extra: e.Result.Extra}
 	r.Host, r.Added = s.host, time.Now()
-	r.base = clean(e.ID)
+	if r.base = r.Key[:12]; e.ID != "" && e.Result.Format == harvest.FormatSpate {
+		r.base = clean(e.ID)
+	}
 	bare := *e
 	bare.Key = r.Key
 	if e.Run == nil {
-		r.base = r.Key[:12]
 		r.Source = clean(e.Result.Source.File) // a file, or standard input
 		if path := absolute(r.Source); exists(path) {
 			r.Source, r.files = path, true
 		}
 	} else {
-		if r.base == "" {
-			r.base = r.Key[:12]
-		}
 		r.Folder = absolute(e.Run.Dir)
 		r.files = r.Folder != "" && exists(r.Folder)
-		r.config, r.environment = clean(string(e.Run.Config)), clean(string(e.Run.Environment))
+		r.config, r.environment = discreet(e.Run.Config), discreet(e.Run.Environment)
 		run := *e.Run
 		run.Config, run.Environment = nil, nil
 		bare.Run = &run
@@ -93,7 +93,7 @@ func (s *Store) newRow(e *runs.Entry) (row, error) {
 	if err != nil {
 		return row{}, err
 	}
-	r.entry = clean(string(entry))
+	r.entry = discreet(entry)
 	return r, nil
 }
 
@@ -116,6 +116,29 @@ func exists(path string) bool {
 // clean is text both databases take: Postgres refuses zero bytes and broken UTF-8.
 func clean(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
+}
+
+// jsonTexts finds the strings of a JSON text.
+var jsonTexts = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+// discreet is a JSON text without what looks like a secret: logs hold launch commands with tokens, and a
+// store may be a team's.
+func discreet(doc []byte) string {
+	return jsonTexts.ReplaceAllStringFunc(clean(string(doc)), func(quoted string) string {
+		var text string
+		if json.Unmarshal([]byte(quoted), &text) != nil {
+			return quoted // cannot be: the text was just encoded
+		}
+		hidden := config.RedactText(text)
+		if hidden == text {
+			return quoted
+		}
+		out, err := json.Marshal(hidden)
+		if err != nil {
+			return quoted // cannot be: strings always encode
+		}
+		return string(out)
+	})
 }
 
 func (s *Store) putRow(ctx context.Context, tx *sql.Tx, r *row) (Kept, error) {
@@ -165,7 +188,12 @@ func (s *Store) refresh(ctx context.Context, tx *sql.Tx, id, state string, r *ro
 	if !r.files {
 		return nil
 	}
-	err := s.exec(ctx, tx, "UPDATE spate_runs SET folder = ?, source = ?, host = ? WHERE id = ?", r.Folder, r.Source, r.Host, id)
+	var err error
+	if r.Run {
+		err = s.exec(ctx, tx, "UPDATE spate_runs SET folder = ?, host = ? WHERE id = ?", r.Folder, r.Host, id)
+	} else { // a run out of a table of figures has no folder, and must not lose the one that is known
+		err = s.exec(ctx, tx, "UPDATE spate_runs SET source = ?, line = ?, host = ? WHERE id = ? AND folder = ''", r.Source, r.Line, r.Host, id)
+	}
 	if err != nil {
 		return fmt.Errorf("note where %s lies: %w", id, err)
 	}
@@ -239,9 +267,9 @@ func describe(e *runs.Entry) Item {
 	r := &e.Result
 	it := Item{
 		Key: runs.Identity(e), Name: clean(e.Name), Format: clean(r.Format), Started: e.Started(), Labels: e.Labels,
-		Figures: r.Metrics, Line: r.Source.Line, Error: clean(r.Error),
+		Figures: r.Metrics, Line: r.Source.Line, Error: config.RedactText(clean(r.Error)),
 		Model: clean(e.Setting("model")), Backend: clean(e.Setting("backend")), Engine: clean(engineOf(e)), GPU: clean(gpuOf(e)),
-		Command: clean(commandOf(e)),
+		Command: config.RedactText(clean(commandOf(e))),
 	}
 	if run := e.Run; run != nil {
 		it.Run, it.Tool, it.State, it.Verdict = true, clean(run.Tool), string(run.State), string(run.Verdict.Grade)

@@ -99,16 +99,24 @@ func IsQuery(ref string) bool {
 // where:mean_ttft_ms<200, with commas between them when all must hold.
 func ParseQuery(text string) (Filter, error) {
 	var f Filter
-	for part := range strings.SplitSeq(text, ",") {
-		word, value, has := strings.Cut(strings.TrimSpace(part), ":")
-		if !has || value == "" {
-			return Filter{}, fmt.Errorf("%q in %q is no condition: write label:name=value, model:Qwen* or where:mean_ttft_ms<200", part, text)
-		}
-		if err := f.add(word, value); err != nil {
-			return Filter{}, err
-		}
+	if err := f.Narrow(text); err != nil {
+		return Filter{}, err
 	}
 	return f, nil
+}
+
+// Narrow adds the conditions of a query.
+func (f *Filter) Narrow(query string) error {
+	for part := range strings.SplitSeq(query, ",") {
+		word, value, has := strings.Cut(strings.TrimSpace(part), ":")
+		if !has || value == "" {
+			return fmt.Errorf("%q in %q is no condition: write label:name=value, model:Qwen* or where:mean_ttft_ms<200", part, query)
+		}
+		if err := f.add(word, value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (f *Filter) add(word, value string) error {
@@ -141,6 +149,17 @@ func (f *Filter) add(word, value string) error {
 
 // timeForms are how people write moments, the local time zone meant where none is named.
 var timeForms = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04", time.DateOnly, "20060102"}
+
+// ParseUntil is ParseWhen for the end of a time: a date means the whole day.
+func ParseUntil(text string, now time.Time) (time.Time, error) {
+	at, err := ParseWhen(text, now)
+	for _, form := range []string{time.DateOnly, "20060102"} {
+		if day, isDate := time.ParseInLocation(form, strings.TrimSpace(text), now.Location()); isDate == nil {
+			return day.AddDate(0, 0, 1), nil
+		}
+	}
+	return at, err
+}
 
 // ParseWhen reads a moment: a date, with or without a time, or how long ago, as in 90m, 36h, 7d or 2w.
 func ParseWhen(text string, now time.Time) (time.Time, error) {

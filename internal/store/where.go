@@ -42,11 +42,12 @@ func Default(getenv func(string) string) (string, error) {
 	return "", errors.New("there is no home folder for the store: name a place with --store or SPATE_STORE")
 }
 
-// Exists reports whether there is a store to read at a place. Only files can be missing.
+// Exists reports whether there is a store to open at a place: only files can be missing. What is wrong
+// with a place otherwise Open says.
 func Exists(where string) bool {
 	p, err := parsePlace(where)
 	if err != nil || p.postgres {
-		return err == nil
+		return true
 	}
 	_, err = os.Stat(p.path)
 	return err == nil

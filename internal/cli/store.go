@@ -1,0 +1,428 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"spate/internal/bench"
+	"spate/internal/config"
+	"spate/internal/harvest"
+	"spate/internal/result"
+	"spate/internal/runs"
+	"spate/internal/store"
+)
+
+const storeHelp = "the store: a folder, a file or a postgres:// URL (default SPATE_STORE, else ~/.local/share/spate)"
+
+// keepTime is how long a finished run may take to get into the store.
+const keepTime = time.Minute
+
+// keep puts results into the store at the place the user said, or the usual one. A store that cannot take
+// them is told of and is no failure: what was measured is in its folder.
+func keep(ctx context.Context, p Process, said string, entries []runs.Entry) []store.Kept {
+	where, err := store.Locate(said, p.getenv)
+	if where == store.None || len(entries) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTime)
+	defer cancel()
+	var kept []store.Kept
+	if err == nil {
+		kept, err = putAll(ctx, where, entries)
+	}
+	if err == nil {
+		return kept
+	}
+	complain(p.Stderr, "warning", fmt.Errorf("not in the store: %w", err))
+	for i := range entries {
+		if run := entries[i].Run; run != nil && run.Dir != "" {
+			say(p.Stderr, "warning: nothing is lost: spate import %s puts it there later; --no-store does without\n", run.Dir)
+			break
+		}
+	}
+	return nil
+}
+
+func putAll(ctx context.Context, where string, entries []runs.Entry) (kept []store.Kept, err error) {
+	s, err := store.Open(ctx, where)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return s.PutAll(ctx, entries)
+}
+
+// keepRun puts a run that was just measured into the store, as its folder has it: without secrets.
+func keepRun(ctx context.Context, p Process, cfg *config.Bench, out *bench.Outcome) {
+	if cfg.Output.NoStore {
+		return
+	}
+	run, err := finished(cfg, out.Run)
+	if err != nil {
+		complain(p.Stderr, "warning", fmt.Errorf("not in the store: %w", err))
+		return
+	}
+	for _, k := range keep(ctx, p, cfg.Output.Store, []runs.Entry{runs.FromRun(run)}) {
+		say(p.Stderr, "in the store as %s\n", k.ID)
+	}
+}
+
+// finished is a run as its folder has it or, without one, with the secrets of its settings taken out.
+func finished(cfg *config.Bench, run *result.Run) (*result.Run, error) {
+	if run.Dir != "" {
+		if kept, err := result.Open(run.Dir); err == nil {
+			return kept, nil
+		}
+	}
+	data, err := json.Marshal(run)
+	if err != nil {
+		return nil, fmt.Errorf("encode the run: %w", err)
+	}
+	return result.Decode([]byte(cfg.Scrub(string(data))))
+}
+
+// openStore opens the store for a command that looks into it. It does not make one.
+func openStore(ctx context.Context, p Process, said string) (*store.Store, error) {
+	where, err := store.Locate(said, p.getenv)
+	if err != nil {
+		return nil, err
+	}
+	if where == store.None {
+		return nil, errors.New("SPATE_STORE=none: there is no store; name one with --store")
+	}
+	if !store.Exists(where) {
+		return nil, fmt.Errorf("there is no store at %s yet: spate bench and spate import make it", where)
+	}
+	return store.Open(ctx, where)
+}
+
+// withStore runs a command's work on the open store.
+func withStore(ctx context.Context, p Process, said string, do func(s *store.Store) error) (err error) {
+	s, err := openStore(ctx, p, said)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return do(s)
+}
+
+// filterFlags say which results are meant.
+type filterFlags struct {
+	filter       store.Filter
+	labels       []string
+	where        []string
+	since, until string
+	sort         string
+}
+
+func (f *filterFlags) register(fs *pflag.FlagSet) {
+	fs.StringVar(&f.filter.Model, "model", "", "with this in the model's name; with * or ? a pattern for all of it")
+	fs.StringVar(&f.filter.Engine, "engine", "", "the server's software, such as vllm or sglang")
+	fs.StringVar(&f.filter.Backend, "backend", "", "the protocol that was spoken, such as openai-chat")
+	fs.StringVar(&f.filter.GPU, "gpu", "", "with this in the GPU's name")
+	fs.StringVar(&f.filter.Verdict, "verdict", "", "of this grade: valid, suspect, invalid")
+	fs.StringArrayVar(&f.labels, "label", nil, "with the label name=value, or of that name; repeat for several")
+	fs.StringVar(&f.since, "since", "", "measured at or after: a date, or how long ago (7d, 36h)")
+	fs.StringVar(&f.until, "until", "", "measured before: how long ago, or a date with its whole day")
+	fs.StringArrayVar(&f.where, "where", nil, "whose figure keeps a bound, such as 'mean_ttft_ms<200'; repeat for several")
+	fs.StringVar(&f.sort, "sort", "", "by started, added, id, name, model, engine, gpu, verdict or a figure; -name for the largest first")
+	fs.IntVar(&f.filter.Limit, "limit", 0, "at most so many")
+}
+
+// build is the filter meant by the flags and by queries such as model:Qwen*.
+func (f *filterFlags) build(now time.Time, queries []string) (store.Filter, error) {
+	out := f.filter
+	for _, text := range f.labels {
+		l, err := store.ParseLabel(text)
+		if err != nil {
+			return out, fmt.Errorf("--label: %w", err)
+		}
+		out.Labels = append(out.Labels, l)
+	}
+	for _, text := range f.where {
+		b, err := store.ParseBound(text)
+		if err != nil {
+			return out, fmt.Errorf("--where: %w", err)
+		}
+		out.Where = append(out.Where, b)
+	}
+	var err error
+	if f.since != "" {
+		if out.Since, err = store.ParseWhen(f.since, now); err != nil {
+			return out, fmt.Errorf("--since: %w", err)
+		}
+	}
+	if f.until != "" {
+		if out.Until, err = store.ParseUntil(f.until, now); err != nil {
+			return out, fmt.Errorf("--until: %w", err)
+		}
+	}
+	if out.Limit < 0 {
+		return out, fmt.Errorf("--limit is %d: name how many results to show", out.Limit)
+	}
+	out.Sort, out.Desc = strings.CutPrefix(f.sort, "-")
+	return out, narrow(&out, queries)
+}
+
+// narrow adds the conditions of queries to a filter.
+func narrow(f *store.Filter, queries []string) error {
+	for _, text := range queries {
+		if !store.IsQuery(text) {
+			return fmt.Errorf("%q is no condition such as model:Qwen* or label:engine=x (spate show %s shows one result)", text, text)
+		}
+		if err := f.Narrow(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkFigures names the nearest figure when a bound or the sorting asks for one that no result has.
+func checkFigures(ctx context.Context, s *store.Store, f store.Filter) error {
+	var asked []string
+	for _, b := range f.Where {
+		asked = append(asked, b.Figure)
+	}
+	if f.Sort != "" && !store.IsSort(f.Sort) {
+		asked = append(asked, f.Sort)
+	}
+	if len(asked) == 0 {
+		return nil
+	}
+	names, err := s.FigureNames(ctx)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	for _, name := range asked {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("no result in the store has the figure %q%s", name, config.DidYouMean(name, names))
+		}
+	}
+	return nil
+}
+
+// newList is `spate list`.
+func newList(p Process) *cobra.Command {
+	var filter filterFlags
+	var place, format string
+	var columns []string
+	cmd := &cobra.Command{
+		Use:   "list [flags] [CONDITION...]",
+		Short: "List the results in the store",
+		Long: `List the results that spate bench, sweep and import have put into the store, newest first.
+
+Flags narrow the list; all of them must hold. Conditions may also stand as words: model:Qwen*, label:engine=x,
+where:mean_ttft_ms<200. The first column is the id that show, tag, rm, compare and report take; its beginning
+is enough.`,
+		Example: `  spate list --model qwen --since 7d
+  spate list --label team=search --where 'p99_ttft_ms<500' --sort -output_throughput --limit 10
+  spate list --columns max_concurrency,output_throughput,p99_itl_ms
+  spate list --format csv > results.csv`,
+		RunE: func(cmd *cobra.Command, queries []string) error {
+			f, err := filter.build(time.Now(), queries)
+			if err != nil {
+				return usage{"spate list", err}
+			}
+			if !slices.Contains(listFormats, format) {
+				return usage{"spate list", fmt.Errorf("--format is one of %s, not %q%s", strings.Join(listFormats, ", "), format, config.DidYouMean(format, listFormats))}
+			}
+			return withStore(cmd.Context(), p, place, func(s *store.Store) error {
+				if err := checkFigures(cmd.Context(), s, f); err != nil {
+					return usage{"spate list", err}
+				}
+				return printList(cmd.Context(), p.Stdout, s, f, format, columns)
+			})
+		},
+	}
+	filter.register(cmd.Flags())
+	cmd.Flags().StringVar(&place, "store", "", storeHelp)
+	cmd.Flags().StringVar(&format, "format", "table", "table, json or csv")
+	cmd.Flags().StringSliceVar(&columns, "columns", nil, "figures, labels or settings to show instead of the usual ones, with commas between them")
+	return cmd
+}
+
+var listFormats = []string{"table", "json", "csv"}
+
+func printList(ctx context.Context, w io.Writer, s *store.Store, f store.Filter, format string, columns []string) error {
+	items, err := s.List(ctx, f)
+	if err != nil {
+		return err
+	}
+	switch format {
+	case "json":
+		err = listJSON(w, s, items)
+	case "csv":
+		var entries []runs.Entry
+		if entries, err = s.Entries(ctx, items); err == nil {
+			err = runs.WriteCSV(w, entries)
+		}
+	default:
+		err = listTable(ctx, w, s, items, columns)
+	}
+	if err != nil {
+		return fmt.Errorf("write to standard output: %w", err)
+	}
+	return nil
+}
+
+// listJSON prints an array, one result per line, figures as they were printed.
+func listJSON(w io.Writer, s *store.Store, items []store.Item) error {
+	lines := make([]json.RawMessage, len(items))
+	for i := range items {
+		it := &items[i]
+		line, err := json.Marshal(struct {
+			ID      string            `json:"id"`
+			Name    string            `json:"name"`
+			Format  string            `json:"format"`
+			Started *time.Time        `json:"started"`
+			Added   time.Time         `json:"added"`
+			Model   string            `json:"model,omitempty"`
+			Engine  string            `json:"engine,omitempty"`
+			Backend string            `json:"backend,omitempty"`
+			GPU     string            `json:"gpu,omitempty"`
+			State   string            `json:"state,omitempty"`
+			Verdict string            `json:"verdict,omitempty"`
+			Error   string            `json:"error,omitempty"`
+			Labels  map[string]string `json:"labels"`
+			Command string            `json:"command,omitempty"`
+			Source  string            `json:"source,omitempty"`
+			Folder  string            `json:"folder,omitempty"`
+			Host    string            `json:"host,omitempty"`
+			Records string            `json:"records"`
+			Metrics harvest.Figures   `json:"metrics"`
+		}{
+			it.ID, it.Name, it.Format, moment(it.Started), it.Added, it.Model, it.Engine, it.Backend, it.GPU, it.State, it.Verdict,
+			it.Error, it.Labels, it.Command, it.Source, it.Folder, it.Host, s.Records(it), it.Figures,
+		})
+		if err != nil {
+			return err
+		}
+		lines[i] = line
+	}
+	return jsonLines(w, lines)
+}
+
+func moment(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+func jsonLines(w io.Writer, lines []json.RawMessage) error {
+	texts := make([]string, len(lines))
+	for i, l := range lines {
+		texts[i] = string(l)
+	}
+	_, err := io.WriteString(w, "[\n"+strings.Join(texts, ",\n")+"\n]\n")
+	return err
+}
+
+// usualColumns are the figures a list shows.
+var usualColumns = []string{"completed", "request_throughput", "output_throughput", "mean_ttft_ms", "mean_tpot_ms"}
+
+// listTable prints one row per result.
+func listTable(ctx context.Context, w io.Writer, s *store.Store, items []store.Item, columns []string) error {
+	if len(items) == 0 {
+		_, err := fmt.Fprintf(w, "no result in store %s matches\n", s.Place())
+		return err
+	}
+	heads := []string{"ID", "STARTED", "WHAT", "COMPLETED", "REQ/S", "OUTPUT TOK/S", "MEAN TTFT ms", "MEAN TPOT ms", "VERDICT", "LABELS"}
+	var entries []runs.Entry
+	if len(columns) > 0 {
+		heads = append([]string{"ID", "STARTED", "WHAT"}, columns...)
+		var err error
+		if entries, err = s.Entries(ctx, items); err != nil {
+			return err
+		}
+	}
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	say(t, "%s\n", strings.Join(heads, "\t"))
+	for i := range items {
+		it := &items[i]
+		row := []string{it.ID, shortTime(it.Started), what(it)}
+		if len(columns) > 0 && i < len(entries) {
+			for _, c := range columns {
+				row = append(row, column(&entries[i], c))
+			}
+		} else {
+			for _, name := range usualColumns {
+				row = append(row, cell(it.Figures, name))
+			}
+			row = append(row, dash(it.Verdict), labelText(it.Labels))
+		}
+		say(t, "%s\n", strings.Join(row, "\t"))
+	}
+	return t.Flush()
+}
+
+// column is a figure or, where there is none of that name, a label or setting.
+func column(e *runs.Entry, name string) string {
+	if _, ok := e.Result.Metrics.Get(name); ok {
+		return cell(e.Result.Metrics, name)
+	}
+	if _, ok := e.Result.Extra.Get(name); ok {
+		return cell(e.Result.Extra, name)
+	}
+	return dash(oneLine(e.Setting(name)))
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// what is a few words that tell a result from others.
+func what(it *store.Item) string {
+	switch {
+	case it.Error != "":
+		return oneLine(it.Error)
+	case it.Run:
+		return dash(oneLine(it.Model))
+	case it.Name != "":
+		return oneLine(it.Name)
+	}
+	return filepath.Base(it.Source)
+}
+
+// oneLine is a text that fits into a table.
+func oneLine(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if r := []rune(text); len(r) > 60 {
+		return string(r[:59]) + "…"
+	}
+	return text
+}
+
+func shortTime(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Local().Format("2006-01-02 15:04")
+}
+
+// labelText is labels as the tag command takes them.
+func labelText(labels map[string]string) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		if v := labels[name]; v != "" {
+			name += "=" + v
+		}
+		out = append(out, oneLine(name))
+	}
+	return dash(strings.Join(out, " "))
+}

@@ -1,0 +1,342 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"spate/internal/report"
+	"spate/internal/result"
+	"spate/internal/runs"
+	"spate/internal/store"
+)
+
+// newShow is `spate show ID`.
+func newShow(p Process) *cobra.Command {
+	var place string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show ID...",
+		Short: "Show a result of the store: figures, settings, where its records lie",
+		Long: `Show everything the store knows of a result.
+
+The beginning of an id is enough, or its end after a dash; last is the latest result. A run whose folder was
+moved or deleted is shown from its summary, and spate import NEW-FOLDER tells the store where it is now.`,
+		Example: `  spate show last
+  spate show 20261115-12
+  spate show --json 1a2b | jq .result.metrics`,
+		Args: atLeastOne("id"),
+		RunE: func(cmd *cobra.Command, refs []string) error {
+			return withStore(cmd.Context(), p, place, func(s *store.Store) error {
+				for i, ref := range refs {
+					if i > 0 {
+						say(p.Stdout, "\n")
+					}
+					if err := showOne(cmd.Context(), p.Stdout, s, ref, asJSON); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&place, "store", "", storeHelp)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON, as spate export writes it")
+	return cmd
+}
+
+func showOne(ctx context.Context, w io.Writer, s *store.Store, ref string, asJSON bool) error {
+	it, e, err := s.Get(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		err = showJSON(w, &e)
+	} else {
+		err = showText(w, s, &it, &e)
+	}
+	if err != nil {
+		return fmt.Errorf("write to standard output: %w", err)
+	}
+	return nil
+}
+
+func showJSON(w io.Writer, e *runs.Entry) error {
+	data, err := runs.Encode(e)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, data, "", "  "); err != nil {
+		return err
+	}
+	out.WriteByte('\n')
+	_, err = w.Write(out.Bytes())
+	return err
+}
+
+func showText(w io.Writer, s *store.Store, it *store.Item, e *runs.Entry) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	row := func(name, text string) {
+		if text != "" && text != "-" {
+			say(t, "%s:\t%s\n", name, text)
+		}
+	}
+	row("id", it.ID)
+	if it.Name != it.ID {
+		row("name", it.Name)
+	}
+	row("format", it.Format)
+	row("started", shortTime(it.Started))
+	row("put in", shortTime(it.Added))
+	row("model", it.Model)
+	row("engine", it.Engine)
+	row("backend", it.Backend)
+	row("gpu", it.GPU)
+	row("state", it.State)
+	row("verdict", it.Verdict)
+	row("labels", labelText(it.Labels))
+	row("command", it.Command)
+	if e.Result.Launch != nil {
+		row("server", *e.Result.Launch)
+	}
+	row("error", it.Error)
+	if it.Source != "" {
+		row("found in", fmt.Sprintf("%s:%d", it.Source, it.Line))
+	}
+	row("records", recordsText(s, it))
+	if e.Run != nil {
+		row("host", environmentText(e.Run))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	say(w, "\n")
+	if e.Run != nil {
+		return report.Text(w, e.Run)
+	}
+	return showFigures(w, e)
+}
+
+func recordsText(s *store.Store, it *store.Item) string {
+	switch s.Records(it) {
+	case store.RecordsHere:
+		return it.Folder
+	case store.RecordsNever:
+		return "none, only figures are known"
+	}
+	return s.Lost(it)
+}
+
+// environmentText is the machine the run was made on.
+func environmentText(run *result.Run) string {
+	var env struct {
+		Host struct {
+			Name  string `json:"name"`
+			OS    string `json:"os"`
+			CPU   string `json:"cpu"`
+			Cores int    `json:"cores"`
+		} `json:"host"`
+	}
+	if json.Unmarshal(run.Environment, &env) != nil || env.Host.Cores == 0 { // none, or of a form to come
+		return ""
+	}
+	var parts []string
+	for _, text := range []string{env.Host.Name, env.Host.OS, env.Host.CPU, fmt.Sprintf("%d cores", env.Host.Cores)} {
+		if text != "" {
+			parts = append(parts, text)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// showFigures prints settings and figures of another tool's result, as printed there.
+func showFigures(w io.Writer, e *runs.Entry) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	for _, f := range e.Result.Metrics {
+		say(t, "%s\t%s\n", f.Name, f.Text)
+	}
+	for _, f := range e.Result.Extra {
+		say(t, "%s\t%s\t(the tool's own)\n", f.Name, f.Text)
+	}
+	for _, f := range e.Result.Context {
+		if text, err := json.Marshal(f.Value); err == nil {
+			say(t, "%s\t%s\t(%s)\n", f.Name, oneLine(string(text)), f.From)
+		}
+	}
+	if n := len(e.Result.EngineLog); n > 0 {
+		say(t, "engine log\t%d lines\n", n)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, problem := range e.Result.Problems {
+		say(w, "%s\n", problem)
+	}
+	return nil
+}
+
+// newTag is `spate tag ID LABEL...`.
+func newTag(p Process) *cobra.Command {
+	var place string
+	var remove []string
+	cmd := &cobra.Command{
+		Use:   "tag ID [NAME=VALUE|NAME]... [--remove NAME]",
+		Short: "Label a result of the store",
+		Long: `Set labels of a result, or remove them. list, compare and report find results by their labels, as in
+label:team=search. A name without a value is a label too.
+
+Labels are the store's: the run folder stays as it was written.`,
+		Example: `  spate tag last best gpu=H200
+  spate tag 20261115-12 team=search --remove best`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 || len(args) == 1 && len(remove) == 0 {
+				return errors.New("name a result and a label: spate tag ID name=value")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			set := map[string]string{}
+			for _, text := range args[1:] {
+				l, err := store.ParseLabel(text)
+				if err != nil {
+					return usage{"spate tag", err}
+				}
+				set[l.Name] = l.Value
+			}
+			return withStore(cmd.Context(), p, place, func(s *store.Store) error {
+				id, err := s.ID(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				if err := s.Tag(cmd.Context(), id, set, remove); err != nil {
+					return err
+				}
+				items, err := s.List(cmd.Context(), store.Filter{IDs: []string{id}})
+				if err == nil && len(items) == 1 {
+					say(p.Stdout, "%s  %s\n", id, labelText(items[0].Labels))
+				}
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&place, "store", "", storeHelp)
+	cmd.Flags().StringArrayVar(&remove, "remove", nil, "take the label of this name away; repeat for several")
+	return cmd
+}
+
+// newRm is `spate rm ID...`.
+func newRm(p Process) *cobra.Command {
+	var place string
+	var files, yes bool
+	cmd := &cobra.Command{
+		Use:   "rm ID...",
+		Short: "Remove results from the store",
+		Long: `Remove results from the store. Their files stay, unless --files is given: then the folders of runs go too,
+with their records. Files of other tools are never deleted.
+
+It asks first; --yes answers.`,
+		Example: `  spate rm 20261115-12
+  spate rm --files --yes 1a2b 3c4d`,
+		Args: atLeastOne("id"),
+		RunE: func(cmd *cobra.Command, refs []string) error {
+			return withStore(cmd.Context(), p, place, func(s *store.Store) error {
+				return remove(cmd.Context(), p, s, refs, files, yes)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&place, "store", "", storeHelp)
+	cmd.Flags().BoolVar(&files, "files", false, "also delete the folders of the runs")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+func remove(ctx context.Context, p Process, s *store.Store, refs []string, files, yes bool) error {
+	var ids []string
+	for _, ref := range refs {
+		id, err := s.ID(ctx, ref)
+		if err != nil {
+			return err
+		}
+		ids = append(ids, id)
+	}
+	items, err := s.List(ctx, store.Filter{IDs: ids})
+	if err != nil {
+		return err
+	}
+	var folders []string
+	for i := range items {
+		folder := ""
+		if files {
+			if folder, err = deletable(&items[i]); err != nil {
+				return err
+			}
+		}
+		say(p.Stderr, "%s  %s\n", items[i].ID, what(&items[i]))
+		if folder != "" {
+			folders = append(folders, folder)
+			say(p.Stderr, "  and its folder %s\n", folder)
+		}
+	}
+	if !yes {
+		if err := confirm(p, fmt.Sprintf("remove %d results", len(items))); err != nil {
+			return err
+		}
+	}
+	for _, folder := range folders { // first: what is still in the store can be removed again
+		if err := os.RemoveAll(folder); err != nil {
+			return fmt.Errorf("delete run folder: %w", err)
+		}
+	}
+	if err := s.Remove(ctx, ids...); err != nil {
+		return err
+	}
+	say(p.Stdout, "removed %d results, %d folders\n", len(items), len(folders))
+	return nil
+}
+
+// deletable is the folder of a run, if it is there and still that run's: a place can have been taken over
+// by something else.
+func deletable(it *store.Item) (string, error) {
+	if it.Folder == "" {
+		return "", nil
+	}
+	if _, err := os.Stat(it.Folder); errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	run, err := result.Open(it.Folder)
+	if err != nil {
+		return "", fmt.Errorf("%s is not deleted: it is no run folder any more: %w", it.Folder, err)
+	}
+	e := runs.FromRun(run)
+	if runs.Identity(&e) != it.Key {
+		return "", fmt.Errorf("%s is not deleted: it holds another run than %s now", it.Folder, it.ID)
+	}
+	return filepath.Clean(it.Folder), nil
+}
+
+// confirm asks on standard error and wants a yes on standard input.
+func confirm(p Process, what string) error {
+	say(p.Stderr, "%s? [y/N] ", what)
+	answer, err := bufio.NewReader(p.Stdin).ReadString('\n')
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	case "":
+		if err != nil {
+			say(p.Stderr, "\n")
+			return errors.New("nothing was removed: nobody answered; --yes answers")
+		}
+	}
+	return errors.New("nothing was removed")
+}
