@@ -11,9 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"spate/internal/config"
-	"spate/internal/flags"
 	"spate/internal/plan"
-	"spate/internal/predict"
 	"spate/internal/profile"
 	"spate/internal/sim/engineconf"
 )
@@ -34,7 +32,7 @@ type planOptions struct {
 	json     bool
 	help     bool
 	seed     uint64
-	bench    []string
+	mixedFlags
 }
 
 func (o *planOptions) set() *pflag.FlagSet {
@@ -66,40 +64,18 @@ func newPlan(p Process) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o := &planOptions{}
 			own := o.set()
-			if err := o.divide(own, args); err != nil {
+			mixed, err := divideFlags(own, args, nil)
+			if err != nil {
 				return usage{"spate plan", err}
 			}
+			o.mixedFlags = *mixed
 			if o.help {
-				say(p.Stdout, "%s\n\nUsage:\n  spate %s\n\nExamples:\n%s\n\nFlags of its own:\n%s", cmd.Short, cmd.Use, cmd.Example, own.FlagUsages())
+				mixedHelp(p, cmd, own)
 				return nil
 			}
 			return runPlan(p, o)
 		},
 	}
-}
-
-// divide tells plan's own flags from those of bench.
-func (o *planOptions) divide(own *pflag.FlagSet, args []string) error {
-	var mine []string
-	for i := 0; i < len(args); i++ {
-		name, _, joined := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
-		flag := own.Lookup(name)
-		if args[i] == "-h" {
-			flag = own.Lookup("help")
-		}
-		if !strings.HasPrefix(args[i], "-") || flag == nil {
-			o.bench = append(o.bench, args[i])
-			continue
-		}
-		mine = append(mine, args[i])
-		if flag.NoOptDefVal == "" && !joined {
-			if i++; i >= len(args) {
-				return fmt.Errorf("--%s needs a value", name)
-			}
-			mine = append(mine, args[i])
-		}
-	}
-	return own.Parse(mine)
 }
 
 func runPlan(p Process, o *planOptions) error {
@@ -157,20 +133,17 @@ func (o *planOptions) options(p Process) (*plan.Options, error) {
 		}
 	}
 	args := append(append([]string{}, o.bench...), "--num-prompts", strconv.Itoa(o.requests))
-	r, err := flags.Parse(args, flags.Options{Env: p.Env, ReadFile: p.ReadFile, IDPrefix: "plan-"})
+	r, err := benchSettings(p, "plan", args)
 	if err != nil {
-		if isUsage(err) {
-			return nil, usage{"spate plan", err}
-		}
 		return nil, err
 	}
 	load := &r.Bench.Load
-	if load.MaxConcurrency != nil || !math.IsInf(float64(load.RequestRate), 1) {
-		return nil, usage{"spate plan", errors.New("plans take --rate instead of --request-rate and --max-concurrency")}
+	if load.MaxConcurrency != nil || !math.IsInf(float64(load.RequestRate), 1) || len(load.Stages) > 0 || load.RampUp != "" || load.Duration > 0 {
+		return nil, usage{"spate plan", errors.New("plans take --rate instead of --request-rate, --max-concurrency, --stages, --duration and ramps")}
 	}
-	l, err := predict.NewLoad(r.Bench)
+	l, err := newLoad(p, "plan", r.Bench)
 	if err != nil {
-		return nil, usage{"spate plan", err}
+		return nil, err
 	}
 	return &plan.Options{
 		Objectives: objectives, Rate: o.rate, Load: l, Burstiness: float64(load.Burstiness), TP: o.tp, MaxSeqs: o.seqs, MaxTokens: o.tokens,

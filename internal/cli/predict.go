@@ -29,8 +29,8 @@ type predictOptions struct {
 	override   profile.Override
 	noPrefix   bool
 	yesPrefix  bool
-	grid       map[string][]string // bench and override flags that were given several values
-	benchFlags []string
+	log        string
+	mixedFlags // bench and override flags that were given several values are a grid
 }
 
 // set are the flags of predict itself.
@@ -44,6 +44,7 @@ func (o *predictOptions) set() *pflag.FlagSet {
 	f.BoolVar(&o.intervals, "intervals", true, "add what other parameters within noise predict (never with --validate unless asked for)")
 	f.BoolVar(&o.list, "list", false, "list the profiles")
 	f.BoolVar(&o.noFolder, "no-run-folder", false, "keep no run folder")
+	f.StringVar(&o.log, "engine-log", "", "write the log the engine would write to this file: its start, and every step")
 	f.Uint64Var(&o.seed, "sim-seed", 0, "seed of what the simulation draws")
 	f.IntVar(&o.override.MaxSeqs, "max-num-seqs", 0, "sequences in a step, other than the profile's")
 	f.IntVar(&o.override.MaxTokens, "max-num-batched-tokens", 0, "tokens in a step, other than the profile's")
@@ -62,19 +63,26 @@ func newPredict(p Process) *cobra.Command {
 	return &cobra.Command{
 		Use:   "predict [flags of bench] --profile NAME",
 		Short: "Say what a benchmark would show, from a calibrated profile",
-		Example: `  spate predict --profile 000-test2 --num-prompts 200 --random-input-len 1024 --random-output-len 128
+		Long: `Say what a benchmark would show, from a calibrated profile, in virtual time.
+
+All flags of bench that say what is sent and when are taken, with the same meaning: datasets (those of a file need
+a tokenizer for exact lengths and shared beginnings), rates, bursts, closed loops, ramps, stages and durations. Several
+values separated by commas give a table of all combinations.`,
+		Example: `  spate predict --profile 000-test2 --stages 60s@2,60s@8 --random-input-len 1024 --random-output-len 128
+  spate predict --profile 000-test2 --num-prompts 200 --random-input-len 1024 --random-output-len 128
   spate predict --profile 000-test2 --max-concurrency 1,8,64 --max-num-seqs 128,256
   spate predict --validate rows.json --json`,
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o := &predictOptions{}
 			own := o.set()
-			if err := o.divide(own, args); err != nil {
+			mixed, err := divideFlags(own, args, gridFlags)
+			if err != nil {
 				return usage{"spate predict", err}
 			}
+			o.mixedFlags = *mixed
 			if o.help {
-				say(p.Stdout, "%s\n\nUsage:\n  spate %s\n\nExamples:\n%s\n\nFlags of its own (all flags of bench are taken, too):\n%s",
-					cmd.Short, cmd.Use, cmd.Example, own.FlagUsages())
+				mixedHelp(p, cmd, own)
 				return nil
 			}
 			return runPredict(p, o, own)
@@ -86,41 +94,6 @@ func newPredict(p Process) *cobra.Command {
 var gridFlags = []string{
 	"num-prompts", "request-rate", "max-concurrency", "input-len", "output-len", "random-input-len", "random-output-len",
 	"random-range-ratio", "random-prefix-len", "burstiness", "seed",
-}
-
-// divide tells predict's own flags from those of bench, and single values from lists.
-func (o *predictOptions) divide(own *pflag.FlagSet, args []string) error {
-	o.grid = map[string][]string{}
-	var mine []string
-	for i := 0; i < len(args); i++ {
-		name, value, joined := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
-		if args[i] == "-h" {
-			name = "help"
-		}
-		flag := own.Lookup(name)
-		isGrid := slices.Contains(gridFlags, name)
-		if !strings.HasPrefix(args[i], "-") || flag == nil && !isGrid {
-			o.benchFlags = append(o.benchFlags, args[i])
-			continue
-		}
-		if takesValue := flag == nil || flag.NoOptDefVal == ""; takesValue && !joined {
-			if i++; i >= len(args) {
-				return fmt.Errorf("--%s needs a value", name)
-			}
-			value, joined = args[i], true
-		}
-		switch {
-		case joined && strings.Contains(value, ",") && (isGrid || flag.Value.Type() == "int"):
-			o.grid[name] = strings.Split(value, ",")
-		case isGrid:
-			o.benchFlags = append(o.benchFlags, "--"+name, value)
-		case joined:
-			mine = append(mine, "--"+name+"="+value)
-		default:
-			mine = append(mine, "--"+name)
-		}
-	}
-	return own.Parse(mine)
 }
 
 func runPredict(p Process, o *predictOptions, own *pflag.FlagSet) error {
@@ -150,7 +123,7 @@ func runPredict(p Process, o *predictOptions, own *pflag.FlagSet) error {
 	if o.compare != "" {
 		return runCompare(p, o, prof)
 	}
-	if len(o.grid) > 0 {
+	if len(o.lists) > 0 {
 		return runGrid(p, o, prof)
 	}
 	return runOnePrediction(p, o, prof)
@@ -233,19 +206,10 @@ func listProfiles(p Process, list []*profile.Profile) error {
 
 // load reads bench's flags, with one combination of the values given in lists.
 func (o *predictOptions) load(p Process, extra []string) (*predict.Load, *flags.Result, error) {
-	r, err := flags.Parse(append(slices.Clone(o.benchFlags), extra...), flags.Options{Env: p.Env, ReadFile: p.ReadFile, IDPrefix: "predict-"})
+	r, err := benchSettings(p, "predict", append(slices.Clone(o.bench), extra...))
 	if err != nil {
-		if isUsage(err) {
-			return nil, nil, usage{"spate predict", err}
-		}
 		return nil, nil, err
 	}
-	if r.Help {
-		return nil, nil, usage{"spate predict", errors.New("help for bench's flags: spate bench --help")}
-	}
-	l, err := predict.NewLoad(r.Bench)
-	if err != nil {
-		return nil, nil, usage{"spate predict", err}
-	}
-	return l, r, nil
+	l, err := newLoad(p, "predict", r.Bench)
+	return l, r, err
 }

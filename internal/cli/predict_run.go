@@ -38,6 +38,11 @@ func runOnePrediction(p Process, o *predictOptions, prof *profile.Profile) error
 	if err != nil {
 		return err
 	}
+	if o.log != "" {
+		if err := writeEngineLog(p, o, prof); err != nil {
+			return err
+		}
+	}
 	own, err := l.Run(prof, o.seed, o.intervals)
 	if err != nil {
 		return err
@@ -181,7 +186,7 @@ func combinations(grid map[string][]string) []gridPoint {
 // runGrid predicts every combination and prints a table.
 func runGrid(p Process, o *predictOptions, base *profile.Profile) error {
 	var list []prediction
-	points := combinations(o.grid)
+	points := combinations(o.lists)
 	for _, at := range points {
 		own, l, prof, err := o.predictAt(p, base, at)
 		if err != nil {
@@ -261,4 +266,20 @@ func merge(a, b profile.Override) profile.Override {
 		}
 	}
 	return a
+}
+
+// writeEngineLog simulates the load once more, step by step, and writes what the engine would log.
+func writeEngineLog(p Process, o *predictOptions, prof *profile.Profile) error {
+	l, _, err := o.load(p, nil)
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	if err := l.Log(prof, o.seed, &text); err != nil {
+		return err
+	}
+	if err := result.Save(o.log, []byte(text.String()), false); err != nil {
+		return fmt.Errorf("saving %s: %w", o.log, err)
+	}
+	return nil
 }

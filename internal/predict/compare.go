@@ -131,7 +131,7 @@ var mechanisms = []struct {
 	{"the fixed cost of a step", func(c *profile.Cost, by float64) { c.Step.StepNS *= by; c.Step.MinNS *= by }},
 	{"the cost of a prompt token", func(c *profile.Cost, by float64) { c.Step.PrefillNS *= by; c.Step.AttentionNS *= by }},
 	{"the cost of a decoding sequence", func(c *profile.Cost, by float64) { c.Step.DecodeNS *= by }},
-	{"the cost of reading KV", func(c *profile.Cost, by float64) { c.Step.KVNS *= by }},
+	{"the cost of reading KV", func(c *profile.Cost, by float64) { c.Step.KVNS *= by; c.Step.MixedKVNS *= by }},
 	{"the front end's time per request", func(c *profile.Cost, by float64) { c.Front.RequestNS *= by; c.Front.BaseNS *= by }},
 	{"the size of the KV cache", func(c *profile.Cost, by float64) { c.Blocks = int(float64(c.Blocks) * by) }},
 }

@@ -194,7 +194,11 @@ func (c *Cluster) aborted(id int32) {
 	if !s.aborts || c.now != s.req.Sent+s.call.GiveUp {
 		return
 	}
-	c.withdraw(id, errGaveUp)
+	why := errGaveUp
+	if end := c.client.load.Cancel; end > 0 && c.now >= end {
+		why = errCanceled
+	}
+	c.withdraw(id, why)
 }
 
 // withdraw ends a request before its time, wherever it is.

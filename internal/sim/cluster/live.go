@@ -43,8 +43,9 @@ type Caller interface {
 }
 
 var (
-	errGaveUp = errors.New("the client gave up")
-	errLost   = errors.New("the KV transfer failed")
+	errGaveUp   = errors.New("the client gave up")
+	errCanceled = errors.New("the run was over")
+	errLost     = errors.New("the KV transfer failed")
 )
 
 // Begin starts a live run.

@@ -30,6 +30,9 @@ type Load struct {
 	Hold  bool           // requests due at once reach the server only when the last of them is sent
 	Sink  func(*Request) // takes requests as they end; nil: they are kept in Result.Requests
 
+	Until  time.Duration // nothing is sent at or after this time; 0: no bound
+	Cancel time.Duration // requests still under way then are given up; 0: never
+
 	// Trace gets every batch that computes when it starts, with its duration; nil: nobody does. Items are
 	// valid during the call only.
 	Trace func(engine int, b *sim.Batch, took time.Duration)
@@ -78,6 +81,9 @@ func (c *client) free(live int) int {
 func (c *Cluster) dispatch() {
 	cl := &c.client
 	cl.sending = false
+	if cl.load.Until > 0 && c.now >= cl.load.Until {
+		cl.more = false // whatever there is more comes too late
+	}
 	var group []int32
 	at := c.now
 	for cl.more && cl.ahead.At <= c.now && cl.free(c.live) > 0 {
@@ -130,6 +136,10 @@ func (c *Cluster) open(id int32, call Call, sent time.Duration) {
 	}
 	c.client.count++
 	c.live++
+	if last := c.client.load.Cancel - sent; c.client.load.Cancel > 0 && (call.GiveUp == 0 || last < call.GiveUp) {
+		call.GiveUp = max(last, 1)
+		s.call.GiveUp = call.GiveUp
+	}
 	if call.GiveUp > 0 {
 		s.aborts = true
 		c.at(sent+call.GiveUp, aborts, id)

@@ -29,6 +29,9 @@ func (r *Request) Record() call.Record {
 	rec.Due = min(rec.Due, r.Sent)
 	if r.Failed {
 		rec.Outcome, rec.Fault, rec.Err = call.Failed, call.FaultEvent, r.Err
+		if r.Err == errCanceled.Error() {
+			rec.Outcome, rec.Fault, rec.Err = call.Canceled, call.NoFault, ""
+		}
 		rec.End = max(r.Sent, r.Last)
 		return rec
 	}

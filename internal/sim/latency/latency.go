@@ -53,17 +53,19 @@ type Band struct {
 
 // Reference is a step as a sum of mechanisms:
 //
-//	o + a P + q sum n(ctx+n/2) + c D + d KV [+ e if P>0] + moe (1-(1-r)^(P+D)) + comm
+//	o + (a P + c D) n/(n+b) + q sum n(ctx+n/2) + d KV [+ e + f KV if P>0] + moe (1-(1-r)^n) + comm
 //
-// with P prompt tokens and D decoding requests. All coefficients are nanoseconds; zero leaves a
-// mechanism out.
+// with P prompt tokens, D decoding requests and n = P + D. All coefficients but the shares and b are
+// nanoseconds; zero leaves a mechanism out.
 type Reference struct {
 	StepNS      float64 `json:"step_ns"`                       // o: every step
 	PrefillNS   float64 `json:"prefill_token_ns"`              // a: per prompt token
 	AttentionNS float64 `json:"attention_ns,omitempty"`        // q: per pair of prompt token and context token
 	DecodeNS    float64 `json:"decode_seq_ns"`                 // c: per decoding request
+	Balance     float64 `json:"balance_rows,omitempty"`        // b: rows at which products take as long as reading the weights, behind which they hide
 	KVNS        float64 `json:"kv_token_ns"`                   // d: per context token read by decoding requests
 	MixedNS     float64 `json:"prefill_step_ns,omitempty"`     // e: a step that holds any prompt
+	MixedKVNS   float64 `json:"prefill_step_kv_ns,omitempty"`  // f: per context token read by decoding requests beside a prompt, on top of d
 	MoENS       float64 `json:"moe_ns,omitempty"`              // reading all experts
 	MoERatio    float64 `json:"moe_ratio,omitempty"`           // r: share of the experts that one token activates
 	CommNS      float64 `json:"comm_ns,omitempty"`             // two nodes: every step
@@ -95,9 +97,13 @@ func (r *Reference) Step(b Batch) time.Duration {
 			step, prefill, decode = r.Bands[i].StepNS, r.Bands[i].PrefillNS, r.Bands[i].DecodeNS
 		}
 	}
-	t := step + prefill*float64(b.Prefill+b.Drafts) + decode*float64(rows) + r.AttentionNS*b.Attention() + r.kv(b)
+	products := prefill*float64(b.Prefill+b.Drafts) + decode*float64(rows)
+	if r.Balance > 0 {
+		products *= n / (n + r.Balance)
+	}
+	t := step + products + r.AttentionNS*b.Attention() + r.kv(b)
 	if b.Prefill > 0 {
-		t += r.MixedNS
+		t += r.MixedNS + r.MixedKVNS*float64(b.KV)
 	}
 	if r.MoENS > 0 {
 		t += r.MoENS * Activated(r.MoERatio, n)
