@@ -89,7 +89,7 @@ func (s *session) scrape(ctx context.Context) ([]probe.Counters, error) {
 	}
 	var all []probe.Counters
 	for _, page := range pages {
-		c, err := probe.Scrape(ctx, s.control.Do, page)
+		c, err := probe.Scrape(ctx, s.ask, page)
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -18,7 +19,7 @@ func (s *session) startObserving(ctx context.Context, hasMetrics bool) *observe.
 	if o.Off || o.Interval <= 0 {
 		return nil
 	}
-	opt := observe.Options{Clock: s.clock.Now, Interval: o.Interval, ServerLog: o.ServerLog, Do: s.control.Do}
+	opt := observe.Options{Clock: s.clock.Now, Interval: o.Interval, ServerLog: o.ServerLog, Do: s.ask}
 	if s.folder != nil {
 		opt.Dir = s.folder.Dir
 	}
@@ -47,6 +48,18 @@ func (s *session) startObserving(ctx context.Context, hasMetrics bool) *observe.
 		return nil
 	}
 	return w
+}
+
+// ask sends a question about the run. The user's headers, and the key among them, go to the server only: an exporter
+// of GPU figures is somebody else.
+func (s *session) ask(req *http.Request) (*http.Response, error) {
+	for _, base := range s.target.client.BaseURLs {
+		if u, err := url.Parse(base); err == nil && u.Scheme == req.URL.Scheme && u.Host == req.URL.Host {
+			return s.control.Do(req)
+		}
+	}
+	plain := http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
+	return plain.Do(req)
 }
 
 // local reports whether the server is on this machine, so that its GPUs are those that are seen here. The embedded
@@ -78,8 +91,11 @@ func localHost(name string) bool {
 // observed puts what was seen into the result.
 func (s *session) observed() {
 	for _, f := range s.watch.fates {
-		if f.Samples == 0 && f.Failed > 0 {
+		switch {
+		case f.Samples == 0 && f.Failed > 0:
 			s.note("no samples of the %s: %s", f.Source, f.Error)
+		case f.Samples == 0 && f.Source == observe.Log:
+			s.note("--server-log %s: no stats line of an engine came during the run; vLLM prints one each 10 s", s.Config.Observe.ServerLog)
 		}
 	}
 	s.run.Observe(s.watch.samples, s.watch.fates, s.Config.Observe.PricePerHour)

@@ -229,6 +229,7 @@ func (b *Bench) Redacted() Bench {
 		c.Target.BaseURLs[i] = RedactText(u)
 	}
 	c.Target.Endpoint = RedactText(c.Target.Endpoint)
+	c.Observe.ServerMetrics, c.Observe.GPUMetrics = RedactText(c.Observe.ServerMetrics), RedactText(c.Observe.GPUMetrics)
 	c.Target.Headers = slices.Clone(b.Target.Headers)
 	for i, h := range c.Target.Headers {
 		if secretHeader(h.Name) {
@@ -284,7 +285,7 @@ func (b *Bench) Secrets() []string {
 			}
 		}
 	}
-	for _, text := range b.Target.BaseURLs {
+	for _, text := range append([]string{b.Observe.ServerMetrics, b.Observe.GPUMetrics}, b.Target.BaseURLs...) {
 		if u, err := url.Parse(text); err == nil && u.User != nil {
 			add(u.User.String())
 			password, _ := u.User.Password()

@@ -89,7 +89,9 @@ func (v *view) growth(name string) *float64 {
 			return nil
 		}
 	}
-	d := v.ended(points) - v.begun(points)
+	// Servers count a request a little after they answered it, so the last look counts, not the first after the window:
+	// the load has ended in between.
+	d := points[len(points)-1].Value - v.begun(points)
 	return &d
 }
 
@@ -106,17 +108,6 @@ func (v *view) begun(points []Point) float64 {
 		return at(points, before.At)
 	}
 	return at(points, v.from)
-}
-
-// ended is where a counter stood when the window was over: at the first sample after it, since the load has ended
-// then and servers count a request a little after they answered it.
-func (v *view) ended(points []Point) float64 {
-	for _, p := range points {
-		if p.At >= v.to {
-			return p.Value
-		}
-	}
-	return points[len(points)-1].Value
 }
 
 // time is one of the server's clocks.
