@@ -88,7 +88,7 @@ func (d *data) add(key string, c curve.Chart) bool {
 
 // collect computes every chart of the page. Records are read one run at a time: a set of runs may not fit into
 // memory together.
-func collect(set []runs.Entry, opt Options) (*data, error) {
+func collect(set []runs.Entry, opt Options, records recordsOf) (*data, error) {
 	d := &data{Charts: map[string]chart{}, Runs: make([]runData, len(set)), samples: make([]*curve.Samples, len(set))}
 	withRecords := 0
 	for i := range set {
@@ -97,7 +97,7 @@ func collect(set []runs.Entry, opt Options) (*data, error) {
 		}
 	}
 	for i := range set {
-		if err := d.run(i, &set[i], opt.MaxBars/max(1, withRecords)); err != nil {
+		if err := d.run(i, &set[i], opt.MaxBars/max(1, withRecords), records); err != nil {
 			return nil, err
 		}
 	}
@@ -107,31 +107,12 @@ func collect(set []runs.Entry, opt Options) (*data, error) {
 }
 
 // run adds the charts on the time axis of one run.
-func (d *data) run(i int, e *runs.Entry, bars int) error {
-	var charts []curve.Chart
-	r := &d.Runs[i]
-	if e.Run == nil {
-		seen := curve.EngineLog(e.Result.EngineLog)
-		charts = curve.OverTime(nil, nil, curve.Window{}, seen)
-		r.Duration = span(charts)
-	} else {
-		plan := e.Run.Plan.Metrics()
-		recs, err := e.Records()
-		if err != nil {
-			recs = nil // the summary is complete without them
-		}
-		seen, err := observe.Read(e.Run.Dir)
-		if err != nil {
-			return fmt.Errorf("series of %s: %w", e.ID, err)
-		}
-		window := curve.WindowOf(plan, &e.Run.Summary)
-		charts = curve.OverTime(&e.Run.Summary, recs, window, seen)
-		r.Duration = e.Run.Summary.DurationS
-		if len(recs) > 0 {
-			d.samples[i] = curve.SamplesOf(recs, plan)
-			r.Waterfall = pack(curve.Requests(recs, plan, bars))
-		}
+func (d *data) run(i int, e *runs.Entry, bars int, records recordsOf) error {
+	charts, err := d.overTime(i, e, bars, records)
+	if err != nil {
+		return err
 	}
+	r := &d.Runs[i]
 	for _, c := range charts {
 		key := fmt.Sprintf("r%d:%s", i, c.ID)
 		switch {
@@ -143,6 +124,33 @@ func (d *data) run(i int, e *runs.Entry, bars int) error {
 		}
 	}
 	return nil
+}
+
+// overTime computes them, with the samples and bars that the records give.
+func (d *data) overTime(i int, e *runs.Entry, bars int, records recordsOf) ([]curve.Chart, error) {
+	r := &d.Runs[i]
+	if e.Run == nil {
+		charts := curve.OverTime(nil, nil, curve.Window{}, curve.EngineLog(e.Result.EngineLog))
+		r.Duration = span(charts)
+		return charts, nil
+	}
+	recs, err := records(e)
+	if err != nil {
+		recs = nil // the run says so itself, and its summary is complete without them
+	}
+	var seen []observe.Series
+	if e.Run.Dir != "" {
+		if seen, err = observe.Read(e.Run.Dir); err != nil {
+			return nil, fmt.Errorf("series of %s: %w", e.ID, err)
+		}
+	}
+	plan := e.Run.Plan.Metrics()
+	r.Duration = e.Run.Summary.DurationS
+	if len(recs) > 0 {
+		d.samples[i] = curve.SamplesOf(recs, plan)
+		r.Waterfall = pack(curve.Requests(recs, plan, bars))
+	}
+	return curve.OverTime(&e.Run.Summary, recs, curve.WindowOf(plan, &e.Run.Summary), seen), nil
 }
 
 // span is how long a run went whose charts are all that is known.
@@ -167,16 +175,16 @@ func (d *data) across(set []runs.Entry, opt Options) {
 	v := &loadView{}
 	latencies := map[string]bool{}
 	for _, load := range curve.Loads() {
-		any := false
+		found := false
 		for _, stat := range curve.Stats() {
 			for _, l := range curve.Latencies() {
 				c := curve.LoadCurve(set, groups, load, l, stat)
 				if points(c) >= 2 && d.add(fmt.Sprintf("load:%s:%s:%s", load.Key, stat.Key, l), c) {
-					any, latencies[string(l)] = true, true
+					found, latencies[string(l)] = true, true
 				}
 			}
 		}
-		if any {
+		if found {
 			v.Loads = append(v.Loads, choice{load.Key, load.Name})
 		}
 	}
@@ -225,12 +233,12 @@ func (d *data) spreads(set []runs.Entry, opt Options) {
 				reported = append(reported, r)
 			}
 		}
-		any := d.add("percentiles:"+string(l), curve.Ladder(l, all, reported))
+		found := d.add("percentiles:"+string(l), curve.Ladder(l, all, reported))
 		if len(all) > 0 {
 			d.add("cdf:"+string(l), curve.CDFs(l, all))
 			d.add("histogram:"+string(l), curve.Histograms(l, all))
 		}
-		if any {
+		if found {
 			d.spread = append(d.spread, choice{string(l), l.Name() + " (" + l.Short() + ")"})
 		}
 	}

@@ -17,8 +17,10 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"strings"
 
+	"spate/internal/call"
 	"spate/internal/curve"
 	"spate/internal/runs"
 	"spate/internal/table"
@@ -85,10 +87,17 @@ type section struct {
 
 // Write writes the page of a set of results.
 func Write(w io.Writer, set []runs.Entry, opt Options) error {
+	return write(w, set, opt, (*runs.Entry).Records)
+}
+
+// recordsOf finds the records of an entry.
+type recordsOf func(*runs.Entry) ([]call.Record, error)
+
+func write(w io.Writer, set []runs.Entry, opt Options, records recordsOf) error {
 	opt.MaxBars = cmp.Or(opt.MaxBars, 120_000)
 	opt.MaxLines = cmp.Or(opt.MaxLines, 40)
 	set = inOrder(set, opt)
-	d, err := collect(set, opt)
+	d, err := collect(set, opt, records)
 	if err != nil {
 		return err
 	}
@@ -138,12 +147,14 @@ func newView(set []runs.Entry, d *data, opt Options) (*view, error) {
 		v.Runs = append(v.Runs, r)
 	}
 	v.describe(set, names)
-	g, err := table.New(set, table.Options{})
-	if err != nil {
-		return nil, fmt.Errorf("lay out results: %w", err)
-	}
 	v.Cards = overview(set, names)
-	v.Results = results(set, names, g)
+	if slices.ContainsFunc(set, func(e runs.Entry) bool { return e.Measured() }) {
+		g, err := table.New(set, table.Options{})
+		if err != nil {
+			return nil, fmt.Errorf("lay out results: %w", err)
+		}
+		v.Results = results(set, names, g)
+	}
 	v.Load = d.loads
 	v.Spread = d.spread
 	for i, s := range opt.Explain {

@@ -137,13 +137,13 @@ func echoes(set []runs.Entry, before []table.Factor, f table.Factor) bool {
 func (g *grid) figures(set []runs.Entry) []figure {
 	var shown []figure
 	for _, f := range figures() {
-		any := false
+		found := false
 		for i := range set {
 			if _, ok := set[i].Float(f.key); ok {
-				any = true
+				found = true
 			}
 		}
-		if !any {
+		if !found {
 			continue
 		}
 		shown = append(shown, f)
@@ -225,8 +225,8 @@ func overview(set []runs.Entry, names []string) []card {
 		key, name, unit string
 		most            bool
 	}{
-		{"output_throughput", "Best output throughput", "tokens/s", true},
-		{"request_throughput", "Best request throughput", "requests/s", true},
+		{"output_throughput", "Best output rate", "tokens/s", true},
+		{"request_throughput", "Best request rate", "requests/s", true},
 		{"p99_ttft_ms", "Best P99 TTFT", "ms", false},
 		{"median_tpot_ms", "Best median TPOT", "ms", false},
 	} {

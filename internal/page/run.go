@@ -211,20 +211,20 @@ func reported(e *runs.Entry, l curve.Latency, wide bool) ([]cell, bool) {
 	if wide {
 		row = append(row, cell{Class: "n"})
 	}
-	any := row[2].Text != ""
+	found := row[2].Text != ""
 	for _, p := range shownPercentiles {
 		key := stats.PercentileName(p)
 		if p == 50 {
 			key = "median"
 		}
 		c := number(e, key+k)
-		any = any || c.Text != ""
+		found = found || c.Text != ""
 		row = append(row, c)
 	}
 	if wide {
 		row = append(row, cell{Class: "n"})
 	}
-	return row, any
+	return row, found
 }
 
 func num(v float64, digits int) cell {

@@ -96,7 +96,7 @@ class Chart {
   }
 
   buildLegend() {
-    if (this.spec.lines.length < 2) return;
+    if (this.spec.lines.length < 2 && !this.together) return;
     this.spec.lines.forEach((line, i) => {
       const key = el("svg", { viewBox: "0 0 30 12", width: 30, height: 12, "aria-hidden": "true", class: "c" + (i % colours) });
       this.drawKey(key, line, i);
@@ -109,7 +109,7 @@ class Chart {
   }
 
   drawKey(key, line, i) {
-    if (line.kind === "bars") { key.append(el("rect", { x: 4, y: 1, width: 22, height: 10, class: "bar" })); return; }
+    if (line.kind === "bars") { key.append(el("rect", { x: 3, y: 1, width: 24, height: 10, class: "outline", "stroke-dasharray": dashes[i % dashes.length] })); return; }
     if (line.kind !== "dots") key.append(el("path", { d: "M1 6H29", class: "line", "stroke-dasharray": dashes[i % dashes.length] }));
     if (line.kind === "marks" || line.kind === "dots") key.append(el("path", { d: markPath(i, 15, 6, 4), class: "mark" }));
   }

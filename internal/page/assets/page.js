@@ -24,13 +24,13 @@ function draw(host) {
     return;
   }
   const key = keyOf(host), now = drawn.get(host);
-  if (now && now.key === key) return;
+  if (now && now.shows === key) return;
   const spec = data.charts[key];
   if (now) now.watch.disconnect();
   host.hidden = !spec;
   if (!spec) { drawn.delete(host); return; }
   const chart = new Chart(host, spec, together, now && now.spec.lines.length === spec.lines.length ? now.hidden : first(spec));
-  chart.key = key;
+  chart.shows = key;
   drawn.set(host, chart);
 }
 

@@ -8,7 +8,8 @@ Object.assign(Chart.prototype, {
     svg.addEventListener("pointermove", (e) => (this.drag ? this.pull(e) : this.hover(e)));
     svg.addEventListener("pointerup", (e) => this.release(e));
     svg.addEventListener("pointercancel", () => { this.drag = null; this.band.setAttribute("visibility", "hidden"); });
-    svg.addEventListener("pointerleave", () => { if (!this.drag) this.leave(true); });
+    svg.addEventListener("pointerleave", (e) => { if (!this.drag && e.pointerType !== "touch") this.leave(true); });
+    document.addEventListener("pointerdown", (e) => { if (this.cursor !== null && !svg.contains(e.target)) this.leave(true); }); // a finger does not leave
     svg.addEventListener("dblclick", () => this.reset());
     svg.addEventListener("keydown", (e) => this.key(e));
     svg.addEventListener("blur", () => this.leave(true));

@@ -199,7 +199,8 @@ class Waterfall {
     c.addEventListener("pointermove", (e) => (this.drag ? this.mark(this.drag, at(e)) : this.hover(...at(e))));
     c.addEventListener("pointerup", (e) => this.release(at(e)));
     c.addEventListener("pointercancel", () => { this.drag = null; this.band.hidden = true; });
-    c.addEventListener("pointerleave", () => { if (!this.drag) this.leave(true); });
+    c.addEventListener("pointerleave", (e) => { if (!this.drag && e.pointerType !== "touch") this.leave(true); });
+    document.addEventListener("pointerdown", (e) => { if (e.target !== c) this.leave(); });
     c.addEventListener("dblclick", () => this.reset());
     c.addEventListener("blur", () => this.leave(true));
     c.addEventListener("keydown", (e) => this.key(e));
