@@ -22,6 +22,9 @@ func (p *Plan) Changes(o *Plan) []string {
 	out = append(out, changedSettings("", p.Bench, o.Bench)...)
 	out = append(out, changedServers(p, o)...)
 	out = append(out, changedPoints(p, o)...)
+	if len(out) == 0 {
+		out = changedDigests(p, o)
+	}
 	return out
 }
 
@@ -98,9 +101,11 @@ func changedPoints(p, o *Plan) []string {
 			out = append(out, "point "+o.Points[i].String()+" is new")
 		}
 	}
-	if len(out) > 0 || len(changedSettings("", p.Bench, o.Bench)) > 0 {
-		return out
-	}
+	return out
+}
+
+// changedDigests finds what changed behind the same words.
+func changedDigests(p, o *Plan) []string {
 	for i := range p.Points {
 		if p.Points[i].Digest != o.Points[i].Digest {
 			return []string{"the flags of point " + p.Points[i].String() + " amount to other settings: a file, the environment or spate itself has changed"}

@@ -74,6 +74,7 @@ func (r *reader) suite(s *Suite, n *yaml.Node) {
 		{"cooldown", func(v *yaml.Node) { s.Cooldown = r.duration(v) }},
 		{"cache", func(v *yaml.Node) { s.Cache = Cache(r.word(v, string(Salt), string(Reset), string(Keep))) }},
 		{"predict", func(v *yaml.Node) { s.Predict = r.text(v) }},
+		{"sim", func(v *yaml.Node) { s.Sim = r.text(v) }},
 	})
 }
 
@@ -327,6 +328,7 @@ func (r *reader) servers(n *yaml.Node) []Server {
 			{"grid", func(v *yaml.Node) { shape.Grid, s.Shape = r.axes(v), shape }},
 			{"points", func(v *yaml.Node) { shape.Points, s.Shape = r.points(v), shape }},
 			{"launch", func(v *yaml.Node) { s.Launch = r.launch(v) }},
+			{"sim", func(v *yaml.Node) { s.Sim = r.text(v) }},
 		})
 		if s.Name == "" {
 			r.fail(item, "a server has no name")

@@ -82,7 +82,7 @@ func (f *Folder) Left() (left, all int) {
 	for _, group := range f.Plan.Steps() {
 		for _, s := range group {
 			all++
-			if f.Finished(f.Plan.Key(s)) == nil {
+			if !f.done(f.Plan.Key(s)) {
 				left++
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 
 	"spate/internal/config"
 	"spate/internal/flags"
@@ -14,35 +15,37 @@ func fold(name string) string {
 	return strings.ReplaceAll(strings.TrimLeft(name, "-"), "_", "-")
 }
 
-// known finds a flag of bench by its name or by one that means exactly the same.
-func known(name string) *flags.Def {
-	name = fold(name)
+// entry is a spelling of a flag.
+type entry struct {
+	def  *flags.Def
+	name string // the flag's own name, or the spelling if its words are translated
+}
+
+// spellings are all of them. Building the table of flags takes longer than everything else here.
+var spellings = sync.OnceValue(func() map[string]entry {
+	out := map[string]entry{}
 	for _, d := range flags.Table() {
-		if d.Name == name {
-			return d
-		}
+		out[d.Name] = entry{d, d.Name}
 		for _, a := range d.Also {
-			if a.Name == name {
-				return d
+			name := d.Name
+			if a.To != nil {
+				name = a.Name
 			}
+			out[a.Name] = entry{d, name}
 		}
 	}
-	return nil
-}
+	return out
+})
+
+// known finds a flag of bench by its name or by another of its spellings.
+func known(name string) *flags.Def { return spellings()[fold(name)].def }
 
 // canonical is a flag's own name; a spelling whose words are translated stays what it is.
 func canonical(name string) string {
-	name = fold(name)
-	d := known(name)
-	if d == nil {
-		return name
+	if e, ok := spellings()[fold(name)]; ok {
+		return e.name
 	}
-	for _, a := range d.Also {
-		if a.Name == name && a.To != nil {
-			return name
-		}
-	}
-	return d.Name
+	return fold(name)
 }
 
 // spelling is a hint at the flag that was meant.

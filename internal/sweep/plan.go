@@ -61,7 +61,8 @@ func NewPlan(s *Suite, id string, resolve Resolve) (*Plan, error) {
 	if p.Repeat < 1 {
 		return nil, wrong("a point is measured at least once: repeat is %d", p.Repeat)
 	}
-	servers := s.Servers
+	p.simulate(s.Sim)
+	servers := p.Servers
 	if len(servers) == 0 {
 		servers = []Server{{}}
 	}
@@ -82,6 +83,23 @@ func NewPlan(s *Suite, id string, resolve Resolve) (*Plan, error) {
 		return nil, wrong("%d points are more than %d", len(p.Points), maxPoints)
 	}
 	return p, p.check(s.file, resolve)
+}
+
+// simulate names what --sim without a name stands for, unless a timetable is described.
+func (p *Plan) simulate(profile string) {
+	bare := slices.IndexFunc(p.Bench, func(s Setting) bool { return s.Flag == "sim" && len(s.Words) == 0 })
+	if bare < 0 || slices.ContainsFunc(p.Bench, func(s Setting) bool { return strings.HasPrefix(s.Flag, "sim-") }) {
+		return
+	}
+	p.Bench, p.Servers = slices.Clone(p.Bench), slices.Clone(p.Servers)
+	if profile != "" {
+		p.Bench[bare].Words = []string{profile}
+	}
+	for i := range p.Servers {
+		if sv := &p.Servers[i]; sv.Sim != "" {
+			sv.Bench = overlay(sv.Bench, []Setting{{Flag: "sim", Words: []string{sv.Sim}}})
+		}
+	}
 }
 
 // add appends a point unless it is there already, as when a flag on the command line replaced what

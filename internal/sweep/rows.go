@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"spate/internal/metrics"
 	"spate/internal/runs"
@@ -196,7 +197,7 @@ func (p *Plan) WritePlan(w io.Writer, resolve Resolve) error {
 	fmt.Fprintf(&b, "%d %s, each %s, in %s order, prefix cache: %s\n", n, plural(n, "point"), times(p.Repeat), p.Order, p.Cache)
 	at := 0
 	for _, group := range p.Steps() {
-		if sv := p.Server(group[0].Point.Server); sv != nil && sv.Launch != nil {
+		if sv := p.Server(group[0].Point.Server); sv != nil && sv.Launch != nil && p.launches(resolve, group[0].Point) {
 			fmt.Fprintf(&b, "start %s: %s\n", sv.Name, strings.Join(sv.Launch.Command, " "))
 		}
 		for _, st := range group {
@@ -207,7 +208,7 @@ func (p *Plan) WritePlan(w io.Writer, resolve Resolve) error {
 			}
 			takes := "until its requests are done"
 			if d, known := Lasts(cfg); known {
-				takes = fmt.Sprintf("%v and what the last requests take", d)
+				takes = fmt.Sprintf("%v and what the last requests take", d.Round(10*time.Millisecond))
 			}
 			fmt.Fprintf(&b, "%4d  %s  %s\n", at, pointText(p, st), takes)
 		}
@@ -216,13 +217,24 @@ func (p *Plan) WritePlan(w io.Writer, resolve Resolve) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(&b, "expected time: at least %v", least)
+	if p.Predict != "" {
+		fmt.Fprintf(&b, "predicted with profile %s, in virtual time: seconds for all of it\n", p.Predict)
+		_, err = io.WriteString(w, b.String())
+		return err
+	}
+	fmt.Fprintf(&b, "expected time: at least %v", least.Round(10*time.Millisecond))
 	if open > 0 {
 		fmt.Fprintf(&b, ", and what %d %s until all requests are done take", open, plural(open, "measurement"))
 	}
 	b.WriteByte('\n')
 	_, err = io.WriteString(w, b.String())
 	return err
+}
+
+// launches reports whether a point's server is started, rather than simulated or predicted.
+func (p *Plan) launches(resolve Resolve, pt *Point) bool {
+	cfg, err := resolve(p.Args(pt))
+	return p.Predict == "" && err == nil && !cfg.Sim.Enabled
 }
 
 func pointText(p *Plan, st Step) string {

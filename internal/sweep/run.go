@@ -211,7 +211,7 @@ func (s *sitting) step(ctx context.Context, st Step, server Running) error {
 		return s.Note(Entry{Event: "stopped", Key: key})
 	}
 	s.n++
-	if err == nil && s.Finished(key) == nil {
+	if err == nil && !s.done(key) {
 		err = errors.New("the run left no complete result")
 	}
 	if err != nil {

@@ -29,6 +29,7 @@ type Suite struct {
 	Cooldown time.Duration
 	Cache    Cache
 	Predict  string // profile to predict with instead of measuring
+	Sim      string // profile that stands for the server when --sim names none
 
 	file string
 }
@@ -60,6 +61,7 @@ type Server struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	Bench  []Setting         `json:"bench,omitempty"`
 	Launch *Launch           `json:"launch,omitempty"` // nil: it runs already
+	Sim    string            `json:"sim,omitempty"`    // profile that stands for it when --sim names none
 	Shape  *Shape            `json:"-"`                // its own, instead of the suite's
 	line   int
 }

@@ -154,6 +154,21 @@ func (w *Work) Finished(key string) *result.Run {
 	return run
 }
 
+// done is Finished without reading all of the result.
+func (w *Work) done(key string) bool {
+	data, err := os.ReadFile(filepath.Join(w.RunDir(key), result.ResultFile))
+	if err != nil {
+		return false
+	}
+	var head struct {
+		State   result.State `json:"state"`
+		Summary struct {
+			Completed int `json:"completed"`
+		} `json:"summary"`
+	}
+	return json.Unmarshal(data, &head) == nil && head.State == result.Complete && head.Summary.Completed > 0
+}
+
 // Result reads the result of a measurement however it ended, nil when none was written.
 func (w *Work) Result(key string) *result.Run {
 	dir := w.RunDir(key)

@@ -1,0 +1,332 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"spate/internal/call"
+	"spate/internal/config"
+	"spate/internal/metrics"
+	"spate/internal/result"
+	"spate/internal/rng"
+	"spate/internal/runs"
+)
+
+// leave writes a run folder as far as it is told.
+func leave(t testing.TB, task *Task, state result.State, finish bool) *result.Run {
+	t.Helper()
+	run := &result.Run{Started: time.Unix(1, 0), Tool: "spate test", Labels: map[string]string{}, Plan: result.NewPlan(metrics.Run{}, "")}
+	f, err := result.Create(run, result.Options{Dir: task.Dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := call.Record{Phase: call.Measure, Outcome: call.OK, Sent: time.Second, End: 2 * time.Second}
+	if err := f.Log.Record(&rec); err != nil {
+		t.Fatal(err)
+	}
+	if !finish {
+		if err := f.Log.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return run
+	}
+	run.Summary.Completed, run.State = 1, state
+	if err := f.Finish(run); err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+// killed is thrown where a process would die.
+var errKilled = errors.New("killed")
+
+// sit makes one sitting, which may end in a kill.
+func sit(t testing.TB, dir string, p *Plan, o Options) (out *Outcome, dead bool) {
+	t.Helper()
+	f, err := Open(dir, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		if r := recover(); r != nil {
+			if r != errKilled { //nolint:errorlint // the very value that was thrown
+				panic(r)
+			}
+			dead = true
+		}
+	}()
+	out, err = Run(context.Background(), f, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out, false
+}
+
+// TestEveryPointIsMeasuredExactlyAsOftenAsAskedFor is the law of resuming: whatever ends a sitting, in
+// the end every point has as many results as it should, and none was made again once it was there.
+func TestEveryPointIsMeasuredExactlyAsOftenAsAskedFor(t *testing.T) {
+	for seed := range uint64(6) {
+		draw := rng.New(seed, "interruptions")
+		dir := t.TempDir()
+		repeat := 1 + draw.IntN(3)
+		suite := fmt.Sprintf("repeat: %d\norder: random\nseed: %d\ngrid: {isl: [1, 2, 3]}", repeat, seed)
+		plan := planned(t, suite)
+		completed := map[string]int{}
+		sittings := 0
+		for done := false; !done; sittings++ {
+			if sittings > 200 {
+				t.Fatalf("seed %d: no end after %d sittings", seed, sittings)
+			}
+			stop := make(chan struct{})
+			stopped := false
+			o := Options{Stop: stop, Measure: func(_ context.Context, task *Task) (*result.Run, error) {
+				switch draw.IntN(8) {
+				case 0: // killed before anything was written
+					panic(errKilled)
+				case 1: // in the middle
+					leave(t, task, result.Running, false)
+					panic(errKilled)
+				case 2: // after the result, before the journal knows
+					completed[task.Dir]++
+					leave(t, task, result.Complete, true)
+					panic(errKilled)
+				case 3: // stopped by the user
+					if !stopped {
+						stopped = true
+						close(stop)
+					}
+					return leave(t, task, result.Interrupted, true), nil
+				case 4:
+					return nil, errors.New("the server is gone")
+				}
+				completed[task.Dir]++
+				return leave(t, task, result.Complete, true), nil
+			}}
+			out, dead := sit(t, dir, plan, o)
+			if dead && draw.IntN(2) == 0 {
+				tear(t, filepath.Join(dir, JournalFile))
+			}
+			done = !dead && len(out.Entries) == 3*repeat
+			if !dead && out.Stopped != stopped {
+				t.Fatalf("seed %d: stopped is %v", seed, out.Stopped)
+			}
+		}
+		if len(completed) != 3*repeat {
+			t.Errorf("seed %d: %d runs, want %d", seed, len(completed), 3*repeat)
+		}
+		for key, n := range completed {
+			if n != 1 {
+				t.Errorf("seed %d: %s was completed %d times", seed, key, n)
+			}
+		}
+		set, err := runs.Read([]string{dir}, nil)
+		if err != nil || len(measured(set)) != 3*repeat {
+			t.Errorf("seed %d: reading the folder finds %d results, %v", seed, len(measured(set)), err)
+		}
+	}
+}
+
+func measured(set *runs.Set) []runs.Entry {
+	var out []runs.Entry
+	for i := range set.Entries {
+		if set.Entries[i].Run != nil {
+			out = append(out, set.Entries[i])
+		}
+	}
+	return out
+}
+
+// tear leaves half a line at the end of a journal.
+func tear(t testing.TB, path string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(`{"at":"2026-`); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSweepGivesUpOnAServerThatIsGone(t *testing.T) {
+	tries := 0
+	p := planned(t, "grid: {isl: [1, 2, 3, 4, 5]}")
+	out, _ := sit(t, t.TempDir(), p, Options{Measure: func(context.Context, *Task) (*result.Run, error) {
+		tries++
+		return nil, errors.New("nothing answers")
+	}})
+	if tries != maxInARow || !out.GaveUp || len(out.Failed) != maxInARow {
+		t.Errorf("%d tries, gave up %v, %d failed", tries, out.GaveUp, len(out.Failed))
+	}
+}
+
+// fakeServer is a server of a group.
+type fakeServer struct{ events *[]string }
+
+func (fakeServer) URL() string   { return "http://fake" }
+func (fakeServer) Log() string   { return "fake.log" }
+func (f fakeServer) Stop() error { *f.events = append(*f.events, "stop"); return nil }
+
+func TestServersAreStartedOncePerGroup(t *testing.T) {
+	dir := t.TempDir()
+	var events []string
+	broken := true
+	start := func(_ context.Context, l *Launch, _ string) (Running, error) {
+		events = append(events, "start "+l.Command[0])
+		if l.Command[0] == "b" && broken {
+			return nil, errors.New("out of memory")
+		}
+		return fakeServer{&events}, nil
+	}
+	measure := func(_ context.Context, task *Task) (*result.Run, error) {
+		events = append(events, fmt.Sprintf("%s r%d", task.Point, task.Repeat))
+		if (task.URL == "http://fake" && task.ServerLog == "fake.log") != (task.Point.Server != "c") {
+			t.Errorf("%s is measured at %q", task.Point, task.URL)
+		}
+		return leave(t, task, result.Complete, true), nil
+	}
+	const suite = "repeat: 2\ngrid: {isl: [1]}\nservers: [{name: a, launch: a}, {name: b, launch: b}, {name: c}]"
+	out, _ := sit(t, dir, planned(t, suite), Options{Measure: measure, Start: start})
+	want := "start a,a isl=1 r1,a isl=1 r2,stop,start b,c isl=1 r1,c isl=1 r2"
+	if got := strings.Join(events, ","); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if len(out.Failed) != 2 || out.GaveUp || !strings.Contains(out.Failed[0].Err.Error(), "server b: out of memory") {
+		t.Errorf("failed: %+v", out.Failed)
+	}
+	events, broken = nil, false
+	out, _ = sit(t, dir, planned(t, suite), Options{Measure: measure, Start: start})
+	if got, want := strings.Join(events, ","), "start b,b isl=1 r1,b isl=1 r2,stop"; got != want || len(out.Entries) != 6 {
+		t.Errorf("the second sitting: %s, %d results; want %s", got, len(out.Entries), want)
+	}
+}
+
+func TestOneSweepAFolder(t *testing.T) {
+	dir := t.TempDir()
+	f, err := Open(dir, planned(t, "grid: {isl: [1, 2]}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, planned(t, "grid: {isl: [1, 2]}")); err == nil || !strings.Contains(err.Error(), "another spate is at work") {
+		t.Errorf("a second one at once: %v", err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var changed *ChangedError
+	if _, err := Open(dir, planned(t, "grid: {isl: [1, 3]}")); !errors.As(err, &changed) || !strings.Contains(err.Error(), "point isl=3 is new") {
+		t.Errorf("another plan: %v", err)
+	}
+	p, err := Load(dir)
+	if err != nil || p.ID != "abc123" || len(p.Points) != 2 {
+		t.Errorf("loaded %+v, %v", p, err)
+	}
+	if p, err := Load(t.TempDir()); p != nil || err != nil {
+		t.Errorf("an empty folder: %v, %v", p, err)
+	}
+}
+
+func TestSaltsDifferFromRunToRun(t *testing.T) {
+	seen := map[string]bool{}
+	for _, name := range []string{"a.0", "a.1", "b.0"} {
+		cfg, err := resolve(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		Salted(cfg, string(Salt), name)
+		if len(cfg.Dataset.Salt) != 8 || seen[cfg.Dataset.Salt] {
+			t.Errorf("salt %q", cfg.Dataset.Salt)
+		}
+		seen[cfg.Dataset.Salt] = true
+	}
+	cfg, err := resolve([]string{"--salt", "mine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	Salted(cfg, string(Salt), "x")
+	if cfg.Dataset.Salt != "mine" {
+		t.Errorf("the user's salt became %q", cfg.Dataset.Salt)
+	}
+}
+
+func TestResetCache(t *testing.T) {
+	cases := []struct {
+		name  string
+		knows string
+		err   string
+	}{
+		{"vllm", "/reset_prefix_cache", ""},
+		{"sglang", "/flush_cache", ""},
+		{"neither", "/none", "does not reset its prefix cache (HTTP 404)"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			asked := ""
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				asked += r.Method + r.URL.Path + r.Header.Get("Authorization") + r.Header.Get("X-A") + " "
+				if r.URL.Path != c.knows {
+					w.WriteHeader(http.StatusNotFound)
+				}
+			}))
+			defer srv.Close()
+			err := ResetCache(context.Background(), &config.Target{BaseURLs: []string{srv.URL}, APIKey: "k", Headers: []config.Header{{Name: "X-A", Value: "b"}}})
+			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Errorf("got %v, want %q", err, c.err)
+			}
+			if !strings.HasPrefix(asked, "POST/reset_prefix_cacheBearer kb ") {
+				t.Errorf("asked %s", asked)
+			}
+		})
+	}
+}
+
+func TestOverviewAndTable(t *testing.T) {
+	p := planned(t, "repeat: 2\ngrid: {request-rate: [2, 10]}\nservers: [{name: a}]")
+	var b strings.Builder
+	view := NewOverview(&b, p)
+	var entries []runs.Entry
+	for i := range p.Points {
+		for r := 1; r <= 2; r++ {
+			st := Step{&p.Points[i], r}
+			run := &result.Run{ID: p.Key(st)}
+			run.Summary.Completed, run.Summary.RequestThroughput = 10*(i+1), float64(r)
+			entries = append(entries, runs.Entry{ID: run.ID, Run: run})
+			if err := view.Row(Row{Step: st, N: 2*i + r, Of: 4, Run: run, Earlier: r == 1, Left: time.Minute}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := view.Row(Row{Step: Step{&p.Points[0], 1}, N: 1, Of: 4, Err: errors.New("no server\nat all")}); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(b.String(), "\n")
+	if !strings.HasPrefix(lines[0], "run  server  request-rate  repeat        ok    failed") || !strings.HasSuffix(lines[1], "(earlier)") ||
+		!strings.Contains(lines[4], "4/4       a            10       2        20") || !strings.HasSuffix(lines[5], "no result: no server") {
+		t.Errorf("overview:\n%s", b.String())
+	}
+	b.Reset()
+	if err := Table(&b, p, entries[:3]); err != nil {
+		t.Fatal(err)
+	}
+	lines = strings.Split(b.String(), "\n")
+	if !strings.HasPrefix(lines[0], "| server | request-rate | runs | ok |") || !strings.HasPrefix(lines[2], "| a | 2 | 2 | 10 | -10 | 0.00 | 1.50 |") || !strings.HasPrefix(lines[3], "| a | 10 | 1 | 20 |") {
+		t.Errorf("table:\n%s", b.String())
+	}
+	if n := strings.Count(lines[0], "|"); n != strings.Count(lines[1], "|") || n != strings.Count(lines[2], "|") {
+		t.Errorf("columns differ:\n%s", b.String())
+	}
+}
