@@ -125,7 +125,7 @@ func newRoot(p Process) *cobra.Command {
 	root.AddCommand(newList(p), newShow(p), newTag(p), newRm(p), newExport(p))
 	root.AddCommand(newExplain(p))
 	root.AddCommand(newCalibrateEngine(p), newPredict(p))
-	root.AddCommand(newPlan(p), newSweep(p))
+	root.AddCommand(newPlan(p), newSweep(p), newCapacity(p))
 	for _, c := range root.Commands() {
 		c.Args = usageArgs(c.Args)
 	}
