@@ -119,7 +119,7 @@ func prepare(t *testing.T, env []string, args ...string) *command {
 	dir := t.TempDir()
 	c := &command{t: t, cmd: exec.Command(path, args...)}
 	c.cmd.Dir = dir
-	c.cmd.Env = append([]string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir}, env...)
+	c.cmd.Env = append([]string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir, "SPATE_STORE=" + t.TempDir()}, env...)
 	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.err
 	return c
 }
