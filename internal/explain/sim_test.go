@@ -29,8 +29,8 @@ type scene struct {
 	late    time.Duration // of the client, with every request
 }
 
-// play runs a scene in virtual time and gathers what a benchmark would have seen of it.
-func play(t *testing.T, s scene) Input {
+// engine is the simulated server of the scenes.
+func engine(t *testing.T) *profile.Profile {
 	t.Helper()
 	shipped, err := profile.Shipped()
 	if err != nil {
@@ -40,7 +40,14 @@ func play(t *testing.T, s scene) Input {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err = p.With(s.server); err != nil {
+	return p
+}
+
+// play runs a scene in virtual time and gathers what a benchmark would have seen of it.
+func play(t *testing.T, p *profile.Profile, s scene) Input {
+	t.Helper()
+	p, err := p.With(s.server)
+	if err != nil {
 		t.Fatal(err)
 	}
 	conf := p.Cluster(&p.Cost, 1)
@@ -153,45 +160,46 @@ func TestEachCause(t *testing.T) {
 		never []string
 	}{
 		{
-			name: "queue at max_num_seqs", scene: scene{server: profile.Override{MaxSeqs: 32, PrefixCaching: &off}, n: 300, in: 200, out: 150, slots: 128},
+			name: "queue at max_num_seqs", scene: scene{server: profile.Override{MaxSeqs: 32, PrefixCaching: &off}, n: 100, in: 200, out: 100, slots: 80},
 			first: MaxNumSeqs, sure: Medium, never: []string{KVCacheFull, PrefillBound, DecodeBound, BelowCapacity, ClientBound, PrefixCache, Network},
 		},
 		{
-			name: "queue at a usual max_num_seqs", scene: scene{server: profile.Override{MaxSeqs: 64, PrefixCaching: &off}, n: 400, in: 200, out: 150, slots: 200},
+			name: "queue at a usual max_num_seqs", scene: scene{server: profile.Override{MaxSeqs: 64, PrefixCaching: &off}, n: 160, in: 200, out: 100, slots: 128},
 			first: MaxNumSeqs, sure: High, never: []string{KVCacheFull, PrefillBound, DecodeBound, BelowCapacity},
 		},
 		{
-			name: "cache full", scene: scene{server: profile.Override{KVTokens: 20000, PrefixCaching: &off}, n: 200, in: 500, out: 500, slots: 100},
+			name: "cache full", scene: scene{server: profile.Override{KVTokens: 20000, PrefixCaching: &off}, n: 60, in: 500, out: 300, slots: 50},
 			first: KVCacheFull, sure: High, never: []string{MaxNumSeqs, PrefillBound, DecodeBound, BelowCapacity},
 		},
 		{
-			name: "prompts", scene: scene{server: profile.Override{PrefixCaching: &off}, n: 200, in: 6000, out: 8, rate: 20},
+			name: "prompts", scene: scene{server: profile.Override{PrefixCaching: &off}, n: 80, in: 6000, out: 8, rate: 20},
 			first: PrefillBound, sure: High, never: []string{MaxNumSeqs, KVCacheFull, DecodeBound, BelowCapacity},
 		},
 		{
-			name: "decoding", scene: scene{server: profile.Override{PrefixCaching: &off}, n: 64, in: 100, out: 600, slots: 16},
+			name: "decoding", scene: scene{server: profile.Override{PrefixCaching: &off}, n: 32, in: 100, out: 300, slots: 16},
 			first: DecodeBound, sure: High, also: []string{BelowCapacity}, never: []string{MaxNumSeqs, KVCacheFull, PrefillBound},
 		},
 		{
-			name: "rate below capacity", scene: scene{server: profile.Override{PrefixCaching: &off}, n: 120, in: 300, out: 100, rate: 3},
+			name: "rate below capacity", scene: scene{server: profile.Override{PrefixCaching: &off}, n: 60, in: 300, out: 60, rate: 3},
 			first: BelowCapacity, sure: High, never: []string{MaxNumSeqs, KVCacheFull, PrefillBound, PrefixCache, ClientBound, Network},
 		},
 		{
-			name: "repeated prompts", scene: scene{n: 100, in: 2000, out: 50, slots: 8, before: true},
+			name: "repeated prompts", scene: scene{n: 40, in: 2000, out: 50, slots: 8, before: true},
 			first: DecodeBound, sure: High, also: []string{PrefixCache}, never: []string{MaxNumSeqs, KVCacheFull},
 		},
 		{
-			name: "far away", scene: scene{server: profile.Override{PrefixCaching: &off}, n: 100, in: 100, out: 20, rate: 5, distant: 300 * time.Millisecond},
+			name: "far away", scene: scene{server: profile.Override{PrefixCaching: &off}, n: 40, in: 100, out: 20, rate: 5, distant: 300 * time.Millisecond},
 			first: Network, sure: High, never: []string{MaxNumSeqs, KVCacheFull, PrefillBound},
 		},
 		{
-			name: "late client", scene: scene{server: profile.Override{PrefixCaching: &off}, n: 100, in: 300, out: 50, rate: 10, late: 2 * time.Second},
+			name: "late client", scene: scene{server: profile.Override{PrefixCaching: &off}, n: 40, in: 300, out: 50, rate: 10, late: 2 * time.Second},
 			first: ClientBound, sure: High, never: []string{MaxNumSeqs, KVCacheFull},
 		},
 	}
+	server := engine(t)
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			got := Explain(play(t, c.scene))
+			got := Explain(play(t, server, c.scene))
 			names := make([]string, len(got))
 			for i := range got {
 				names[i] = got[i].Name
