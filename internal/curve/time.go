@@ -173,11 +173,13 @@ func latencies(recs []call.Record, w Window, step float64) Chart {
 // maxSamples bounds the points of a sampled series.
 const maxSamples = 1200
 
+// words are how people write what series are called.
+var words = strings.NewReplacer("_", " ", "kv_", "KV ", "ttft", "TTFT", "itl", "ITL", "e2el", "E2EL", "cpu", "CPU")
+
 // sampled is a series on the time axis of the run, without what lies well before and after it. Shares are
 // shown in percent. A long one keeps the lowest and the highest of each stretch.
 func sampled(s observe.Series, w Window) Line {
-	name := strings.Replace(strings.ReplaceAll(s.Name, "_", " "), "kv ", "KV ", 1)
-	line := Line{Name: name + ", " + s.Source, Kind: Path}
+	line := Line{Name: words.Replace(s.Name) + ", " + s.Source, Kind: Path}
 	scale := map[string]float64{"share": 100, "bytes": 1.0 / (1 << 30)}[s.Unit]
 	if scale == 0 {
 		scale = 1
