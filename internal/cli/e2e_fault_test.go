@@ -24,8 +24,8 @@ var mischiefs = []mischief{
 	{name: "500", fault: "status,code=500", want: call.FaultStatus},
 	{name: "503", fault: "status,code=503", want: call.FaultStatus},
 	{name: "503 retry after", fault: "status,code=503,retry_after=1", want: call.FaultShed},
-	{name: "stall before headers", fault: "stall,at=headers", want: call.FaultTimeout, flags: []string{"--request-timeout", "400ms"}},
-	{name: "stall in the stream", fault: "stall,at=2", want: call.FaultTimeout, flags: []string{"--request-timeout", "400ms"}},
+	{name: "stall before headers", fault: "stall,at=headers", want: call.FaultTimeout, flags: []string{"--request-timeout", "4s"}},
+	{name: "stall in the stream", fault: "stall,at=2", want: call.FaultTimeout, flags: []string{"--request-timeout", "4s"}},
 	{name: "cut", fault: "cut,at=2", want: call.FaultCut},
 	{name: "cut within an event", fault: "cut,at=2,bytes=9", want: call.FaultCut},
 	{name: "cut by reset", fault: "cut,at=2,reset=true", want: call.FaultCut},
@@ -110,7 +110,7 @@ func TestRefusedConnections(t *testing.T) {
 	}
 	srv := sim(t, serve.Config{
 		Script:    &serve.Script{Rules: []serve.Rule{rule}},
-		Timetable: serve.TimetableConfig{TTFT: 100 * time.Millisecond, ITL: time.Millisecond},
+		Timetable: serve.TimetableConfig{TTFT: 2 * time.Second, ITL: time.Millisecond}, // no connection is free again soon
 	})
 	e := benchCmd(t, "--base-url", srv.URL(), "--model", "spate-sim", "--skip-tokenizer-init", "--connect", "in-band",
 		"--num-prompts", "40", "--random-input-len", "12", "--random-output-len", "4").want(ExitDone)
@@ -132,12 +132,18 @@ func TestServerDies(t *testing.T) {
 	for _, client := range []string{"raw", "std"} {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
-			srv := sim(t, serve.Config{
-				Script:    &serve.Script{Outages: []serve.Outage{{At: 1400 * time.Millisecond, For: serve.Forever, Kill: true}}},
-				Timetable: serve.TimetableConfig{TTFT: 10 * time.Millisecond, ITL: 5 * time.Millisecond},
-			})
-			e := benchCmd(t, "--base-url", srv.URL(), "--http-client", client, "--model", "spate-sim", "--skip-tokenizer-init", "--num-prompts", "220", "--request-rate", "100",
-				"--burstiness", "inf", "--random-input-len", "12", "--random-output-len", "20").want(ExitDone)
+			srv := sim(t, serve.Config{Timetable: serve.TimetableConfig{TTFT: 10 * time.Millisecond, ITL: 5 * time.Millisecond}})
+			c := benchCmd(t, "--base-url", srv.URL(), "--http-client", client, "--model", "spate-sim", "--skip-tokenizer-init", "--num-prompts", "220", "--request-rate", "100",
+				"--burstiness", "inf", "--random-input-len", "12", "--random-output-len", "20")
+			c.start()
+			untilSent(t, srv, 60)
+			if err := srv.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			e := c.wait()
+			if e.code != ExitDone {
+				t.Fatalf("exit code %d\n%s", e.code, e.stderr)
+			}
 			run := e.balanced()
 			kinds := map[call.Fault]int{}
 			for _, r := range e.measured() {

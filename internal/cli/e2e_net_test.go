@@ -224,7 +224,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	})
 	t.Run("nobody there", func(t *testing.T) {
 		t.Parallel()
-		b := benchCmd(t, append([]string{"--base-url", "http://me:" + password + "@" + freePort(t), "--api-key", flagKey}, small...)...)
+		b := benchCmd(t, append([]string{"--base-url", "http://me:" + password + "@" + deafPort(t), "--api-key", flagKey}, small...)...)
 		noSecrets(t, b.want(ExitFailed), secrets)
 	})
 }

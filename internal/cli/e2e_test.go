@@ -151,7 +151,7 @@ func (c *command) signal(sig syscall.Signal) {
 // wait takes the end of a started command. A command that hangs is killed with its stacks shown.
 func (c *command) wait() ended {
 	c.t.Helper()
-	timer := time.AfterFunc(45*time.Second, func() { _ = c.cmd.Process.Signal(syscall.SIGQUIT) })
+	timer := time.AfterFunc(3*time.Minute, func() { _ = c.cmd.Process.Signal(syscall.SIGQUIT) })
 	err := c.cmd.Wait()
 	hung := !timer.Stop()
 	e := ended{t: c.t, out: c.out.String(), stderr: c.err.String(), folder: c.folder, dir: c.cmd.Dir}
@@ -266,6 +266,23 @@ func recovered(t *testing.T, folder string) []call.Record {
 		t.Fatalf("read records: %v, %v", err, damage)
 	}
 	return recs
+}
+
+// await waits for a condition, however slow the machine is.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never came about: %s", what)
+		}
+	}
+}
+
+// idle waits until the server has nothing under way: the end of an answer may be seen a moment before
+// the server has noted it.
+func idle(t *testing.T, srv *serve.Server) {
+	t.Helper()
+	await(t, "the server is idle", func() bool { return srv.Stats().Active == 0 })
 }
 
 func has(t *testing.T, what, text string, parts ...string) {
