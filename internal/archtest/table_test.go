@@ -7,7 +7,7 @@ var levels = []struct {
 	packages []string
 }{
 	{"vocabulary, arithmetic, parts of an engine", []string{"call", "enginelog", "protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "stats", "tokenizer", "tokenizer/chat"}},
-	{"what to send, when, to whom; what came back; an engine", []string{"chart", "client", "metrics", "probe", "recorder", "schedule", "sim", "workload"}},
+	{"what to send, when, to whom; what came back; an engine", []string{"chart", "client", "metrics", "probe", "recorder", "schedule", "search", "sim", "workload"}},
 	{"sending, judging, settings; engines at work", []string{"config", "driver", "observe", "sim/cluster", "verdict"}},
 	{"the file of a run; reading command lines; an embedded server", []string{"capacity", "flags", "load", "result", "sim/engineconf", "sim/serve"}},
 	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "harvest", "interop", "profile", "sim/wall"}},
@@ -69,7 +69,7 @@ var touching = []string{
 
 // timeless packages never read a clock or wait: the same input gives the same output, at any time.
 var timeless = []string{
-	"chart", "config", "curve", "enginelog", "evidence", "explain", "flags", "harvest", "interop", "load", "metrics", "page", "picture", "rng", "schedule", "stats", "table", "tokenizer", "tokenizer/chat", "verdict", "workload",
+	"chart", "config", "curve", "enginelog", "evidence", "explain", "flags", "harvest", "interop", "load", "metrics", "page", "picture", "rng", "schedule", "search", "stats", "table", "tokenizer", "tokenizer/chat", "verdict", "workload",
 	"sim", "sim/catalog", "sim/cluster", "sim/des", "sim/engineconf", "sim/kv", "sim/latency",
 }
 
@@ -77,7 +77,7 @@ var timeless = []string{
 var clockFuncs = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
 
 // drawing packages may import math/rand/v2; apart from rng they only hold a *rand.Rand that rng made.
-var drawing = []string{"predict", "rng", "sim/serve", "stats", "workload"}
+var drawing = []string{"predict", "rng", "search", "sim/serve", "stats", "workload"}
 
 // unseeded packages draw numbers that reach neither a request nor a figure's definition.
 var unseeded = map[string]string{
