@@ -55,6 +55,9 @@ func newRun(i int, name string, e *runs.Entry, d *data, opt Options) *runView {
 	}
 	for _, s := range opt.Explain {
 		if s.Run != "" && s.Run == e.ID {
+			if s.Title == name {
+				s.Title = "What limited it" // the name stands above it already
+			}
 			v.Explain = append(v.Explain, s)
 		}
 	}
@@ -194,15 +197,19 @@ func latency(e *runs.Entry, s *curve.Samples) *grid {
 	if len(g.Rows) == 0 {
 		return nil
 	}
+	if s != nil {
+		g.Note = "Grey: too few samples for this percentile, which says little more than the longest then."
+	}
 	return g
 }
 
-// percentile leaves out what the sample is too small to tell.
+// percentile marks what the sample is too small to tell: not even its extremes bound it.
 func percentile(sorted []float64, p float64) cell {
+	c := num(stats.SortedPercentile(sorted, p), 2)
 	if floor := stats.Floor(p, 0.95); len(sorted) < floor {
-		return cell{Class: "n muted", Text: "–", Title: fmt.Sprintf("needs %d samples", floor)}
+		c.Class, c.Title = "n muted", fmt.Sprintf("%d samples are too few: it takes %d", len(sorted), floor)
 	}
-	return num(stats.SortedPercentile(sorted, p), 2)
+	return c
 }
 
 func reported(e *runs.Entry, l curve.Latency, wide bool) ([]cell, bool) {
