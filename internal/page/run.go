@@ -235,7 +235,7 @@ func reported(e *runs.Entry, l curve.Latency, wide bool) ([]cell, bool) {
 }
 
 func num(v float64, digits int) cell {
-	return cell{Text: strconv.FormatFloat(v, 'f', digits, 64), Sort: strconv.FormatFloat(v, 'g', -1, 64), Class: "n"}
+	return cell{Text: strconv.FormatFloat(v, 'f', digits, 64), Sort: strconv.FormatFloat(v, 'g', 8, 64), Class: "n"}
 }
 
 // checks are the findings of the verdict, the worst first.
