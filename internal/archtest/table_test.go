@@ -6,6 +6,7 @@ var levels = []struct {
 	about    string
 	packages []string
 }{
+	{"words", []string{"nearest"}},
 	{"vocabulary, arithmetic, parts of an engine", []string{"call", "enginelog", "protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "stats", "tokenizer", "tokenizer/chat"}},
 	{"what to send, when, to whom; what came back; an engine", []string{"chart", "client", "metrics", "probe", "recorder", "schedule", "search", "sim", "workload"}},
 	{"sending, judging, settings; engines at work", []string{"config", "driver", "observe", "sim/cluster", "verdict"}},
@@ -69,7 +70,7 @@ var touching = []string{
 
 // timeless packages never read a clock or wait: the same input gives the same output, at any time.
 var timeless = []string{
-	"chart", "config", "curve", "enginelog", "evidence", "explain", "flags", "harvest", "interop", "load", "metrics", "page", "picture", "rng", "schedule", "search", "stats", "table", "tokenizer", "tokenizer/chat", "verdict", "workload",
+	"chart", "config", "curve", "enginelog", "evidence", "explain", "flags", "harvest", "interop", "load", "metrics", "nearest", "page", "picture", "rng", "schedule", "search", "stats", "table", "tokenizer", "tokenizer/chat", "verdict", "workload",
 	"sim", "sim/catalog", "sim/cluster", "sim/des", "sim/engineconf", "sim/kv", "sim/latency",
 }
 

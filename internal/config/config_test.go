@@ -296,17 +296,6 @@ func TestFloatJSON(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	names := []string{"model", "num-prompts", "request-rate", "max-concurrency"}
-	for word, want := range map[string]string{
-		"modle": "model", "num_promts": "num-prompts", "concurrency": "max-concurrency", "zzz": "", "request_rat": "request-rate",
-	} {
-		if got := Nearest(word, names); got != want {
-			t.Errorf("Nearest(%q) = %q, want %q", word, got, want)
-		}
-	}
-}
-
 func TestResolveNotes(t *testing.T) {
 	b := good()
 	b.Output.ResultDir = "d"

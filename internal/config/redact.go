@@ -40,7 +40,8 @@ func splitFlag(arg string) (name, value string, isFlag, joined bool) {
 		return "", "", false, false
 	}
 	name, value, joined = strings.Cut(arg, "=")
-	return fold(strings.TrimLeft(name, "-")), value, true, joined
+	name = strings.ReplaceAll(strings.ToLower(strings.TrimLeft(name, "-")), "_", "-") // as the parser takes it
+	return name, value, true, joined
 }
 
 // manyValues reports whether a flag goes on taking values: a header flag may be followed by several.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"spate/internal/nearest"
 )
 
 // ErrNotYet marks a dataset vLLM has and this version does not.
@@ -69,7 +71,7 @@ func Check(name string) error {
 	d := lookup(name)
 	switch {
 	case d == nil:
-		return fmt.Errorf("dataset %q is unknown: did you mean %q? (there are %s)", name, nearest(name), strings.Join(names(), ", "))
+		return fmt.Errorf("dataset %q is unknown%s (there are %s)", name, nearest.Hint(name, names()), strings.Join(names(), ", "))
 	case !d.Ready:
 		return fmt.Errorf("dataset %q is known but %w in this version (usable: %s)", name, ErrNotYet, strings.Join(usable(), ", "))
 	}
@@ -92,36 +94,4 @@ func usable() []string {
 		}
 	}
 	return all
-}
-
-// nearest is the dataset name with the fewest edits to the given one; the first of equals.
-func nearest(name string) string {
-	plain := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "-", "_") }
-	best, least := "", 1<<30
-	for _, d := range datasets {
-		if e := edits(plain(name), plain(d.Name)); e < least {
-			best, least = d.Name, e
-		}
-	}
-	return best
-}
-
-// edits is the Levenshtein distance.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+
+	"spate/internal/nearest"
 )
 
 //go:embed data/gpus.json
@@ -76,7 +78,7 @@ func FindGPU(name string) (*GPU, error) {
 			names = append(names, n)
 		}
 	}
-	return nil, fmt.Errorf("GPU %q is not in the catalog%s", name, nearest(name, names))
+	return nil, fmt.Errorf("GPU %q is not in the catalog%s", name, nearest.Hint(name, names))
 }
 
 // plain drops what spellings of one board's name differ in.
@@ -139,7 +141,7 @@ func FindLink(name string) (*Link, error) {
 		}
 		names = append(names, list[i].Name)
 	}
-	return nil, fmt.Errorf("link %q is not in the catalog%s", name, nearest(name, names))
+	return nil, fmt.Errorf("link %q is not in the catalog%s", name, nearest.Hint(name, names))
 }
 
 // LinkNames lists the links in catalog order.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"spate/internal/nearest"
 )
 
 //go:embed data/models.json
@@ -302,7 +304,7 @@ func FindModel(name string) (*Model, error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("model %q is not in the catalog%s", name, nearest(short(name), shortNames(list)))
+	return nil, fmt.Errorf("model %q is not in the catalog%s", name, nearest.Hint(short(name), shortNames(list)))
 }
 
 // ModelNames lists the first name of every model, in catalog order.

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"spate/internal/nearest"
 )
 
 //go:embed data/engines.json
@@ -135,7 +137,7 @@ func FindEngine(name, version string) (*Engine, error) {
 	}
 	list, ok := all[name]
 	if !ok {
-		return nil, fmt.Errorf("engine %q is not known%s", name, nearest(name, EngineNames()))
+		return nil, fmt.Errorf("engine %q is not known%s", name, nearest.Hint(name, EngineNames()))
 	}
 	if version == "" {
 		version = list[len(list)-1].Since

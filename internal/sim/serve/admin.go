@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+
+	"spate/internal/nearest"
 )
 
 func (f *Failure) api() *apiError {
@@ -83,7 +85,7 @@ func (s *Server) harm(body []byte) answer {
 		return failure(badRequest("", "the body is not the JSON object expected here: %v", err))
 	}
 	if !slices.Contains(harms, b.Kind) {
-		return failure(badRequest("action", "action %q is not one of %v%s", b.Kind, harms, didYouMean(b.Kind, harms)))
+		return failure(badRequest("action", "action %q is not one of %v%s", b.Kind, harms, nearest.Hint(b.Kind, harms)))
 	}
 	h := b.Harm
 	if b.For != "" {

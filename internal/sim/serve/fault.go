@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
+
+	"spate/internal/nearest"
 )
 
 // FaultKind names a way to misbehave.
@@ -168,7 +169,7 @@ func orDur(v, def time.Duration) time.Duration {
 // check reports settings that make no sense.
 func (ft *Fault) check() error {
 	if !slices.Contains(faultKinds, ft.Kind) {
-		return fmt.Errorf("unknown fault %q%s", ft.Kind, didYouMean(string(ft.Kind), faultKinds))
+		return fmt.Errorf("unknown fault %q%s", ft.Kind, nearest.Hint(string(ft.Kind), faultKinds))
 	}
 	if ft.Kind == FaultStatus && ft.Code == 0 {
 		ft.Code = 500
@@ -213,7 +214,7 @@ func (ft *Fault) set(key, value string) error {
 	case "every":
 		ft.Every, err = strconv.Atoi(value)
 	default:
-		return fmt.Errorf("unknown setting %q%s", key, didYouMean(key, faultSettings))
+		return fmt.Errorf("unknown setting %q%s", key, nearest.Hint(key, faultSettings))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %q is not a valid value", key, value)
@@ -249,37 +250,4 @@ func parseDur(s string) (time.Duration, error) {
 		return 0, fmt.Errorf("%q is not a time such as 10ms or forever", s)
 	}
 	return d, nil
-}
-
-// didYouMean returns a hint naming the valid word closest to got.
-func didYouMean[S ~string](got string, valid []S) string {
-	best, dist := "", 4
-	for _, v := range valid {
-		if d := editDistance(strings.ToLower(got), string(v)); d < dist {
-			best, dist = string(v), d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(", did you mean %q?", best)
-}
-
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diag := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			diag, row[j] = row[j], min(row[j]+1, row[j-1]+1, diag+cost)
-		}
-	}
-	return row[len(b)]
 }

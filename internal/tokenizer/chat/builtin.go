@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"spate/internal/nearest"
 )
 
 // absent marks a parameter that was not given.
@@ -26,7 +28,7 @@ func (a args) bind(fn string, need int, names ...string) ([]any, error) {
 	for _, n := range a.named {
 		i := slices.Index(names, n.name)
 		if i < 0 {
-			return nil, fmt.Errorf("%s has no parameter %q%s", fn, n.name, hint(n.name, names))
+			return nil, fmt.Errorf("%s has no parameter %q%s", fn, n.name, nearest.Hint(n.name, names))
 		}
 		if out[i] != absent {
 			return nil, fmt.Errorf("%s: argument %q is given twice", fn, n.name)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"spate/internal/nearest"
 )
 
 type filterFunc func(r *run, v any, a args) (any, error)
@@ -22,11 +24,11 @@ type library struct {
 func newLibrary() *library { return &library{filterTable(), predicateTable()} }
 
 func (l *library) noFilter(name string) error {
-	return fmt.Errorf("no filter named %q%s", name, hint(name, slices.Sorted(maps.Keys(l.filters))))
+	return fmt.Errorf("no filter named %q%s", name, nearest.Hint(name, slices.Sorted(maps.Keys(l.filters))))
 }
 
 func (l *library) noTest(name string) error {
-	return fmt.Errorf("no test named %q%s", name, hint(name, slices.Sorted(maps.Keys(l.tests))))
+	return fmt.Errorf("no test named %q%s", name, nearest.Hint(name, slices.Sorted(maps.Keys(l.tests))))
 }
 
 func filterTable() map[string]filterFunc {

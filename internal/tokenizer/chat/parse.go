@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"spate/internal/nearest"
 )
 
 const (
@@ -215,7 +217,7 @@ func (p *parser) statement() (stmt, error) {
 		}
 		return &continueStmt{}, nil
 	default:
-		return nil, p.errorf(t.line, "unknown tag %q%s", t.text, hint(t.text, statementNames))
+		return nil, p.errorf(t.line, "unknown tag %q%s", t.text, nearest.Hint(t.text, statementNames))
 	}
 }
 
@@ -454,42 +456,4 @@ func (p *parser) oneTarget(ns bool) (expr, error) {
 		return &nsRef{node{t.line}, t.text, attr}, err
 	}
 	return &nameExpr{node{t.line}, t.text}, nil
-}
-
-// hint suggests the nearest of the known words, if one is near.
-func hint(word string, known []string) string {
-	best, dist := "", 3
-	for _, k := range known {
-		if d := distance(word, k); d < dist {
-			best, dist = k, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(", did you mean %q?", best)
-}
-
-// distance is the edit distance between two short words.
-func distance(a, b string) int {
-	if len(a) > 32 || len(b) > 32 {
-		return 32
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diag
-			if a[i] != b[j] {
-				cost++
-			}
-			diag = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diag+1)
-		}
-	}
-	return row[len(b)]
 }

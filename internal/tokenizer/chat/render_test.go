@@ -103,10 +103,10 @@ func TestErrorsNameTheLine(t *testing.T) {
 		line      int
 	}{
 		{"a\n{% if x %}\n{{ x.y.z }}\n{% endif %}", `mapping has no attribute "y"`, 3},
-		{"\n\n{{ 'a' | tojsn }}", `no filter named "tojsn", did you mean "tojson"?`, 3},
-		{"\n{{ 'a' is strng }}", `no test named "strng", did you mean "string"?`, 2},
-		{"{% fro x in y %}", `unknown tag "fro", did you mean "for"?`, 1},
-		{"{{ 'a' | indent(widht=2) }}", `indent has no parameter "widht", did you mean "width"?`, 1},
+		{"\n\n{{ 'a' | tojsn }}", `no filter named "tojsn": did you mean "tojson"?`, 3},
+		{"\n{{ 'a' is strng }}", `no test named "strng": did you mean "string"?`, 2},
+		{"{% fro x in y %}", `unknown tag "fro": did you mean "for"?`, 1},
+		{"{{ 'a' | indent(widht=2) }}", `indent has no parameter "widht": did you mean "width"?`, 1},
 		{"\n{% if x %}\n\n", "block is never closed by {% elif %} or {% else %} or {% endif %}", 2},
 		{"{%- set a -%}\n\n {% endset %}\n{{ 1 +\n\n'x' }}", "cannot apply + to values of type integer and string", 4},
 		{"{% macro m() %}\n{{ raise_exception('bad ' ~ 1) }}\n{% endmacro %}\n\n{{ m() }}", "bad 1", 2},
