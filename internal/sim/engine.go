@@ -16,7 +16,8 @@ type Stats struct {
 	PromptTokens int64 `json:"prompt_tokens"` // computed, recomputed ones included
 	Tokens       int64 `json:"tokens"`        // sampled
 	Preemptions  int64 `json:"preemptions"`
-	Queries      int64 `json:"prefix_queries"` // tokens looked up in the prefix cache
+	SwappedOut   int64 `json:"swapped_out,omitempty"` // of them, those whose blocks were moved to the host
+	Queries      int64 `json:"prefix_queries"`        // tokens looked up in the prefix cache
 	Hits         int64 `json:"prefix_hits"`
 
 	recent window
@@ -27,6 +28,9 @@ type State struct {
 	Running   int
 	Waiting   int // requests queued, those waiting for KV from elsewhere included
 	Deferred  int // of them, those that hold blocks and wait for KV
+	Swapped   int // requests whose blocks are in the host's memory
+	Host      int // blocks there
+	HostTotal int
 	Free      int // blocks
 	Total     int
 	HitRecent float64 // prefix hit rate over the last thousand queries, as vLLM logs it
@@ -100,8 +104,11 @@ func (e *Engine) Submit(r Request) error {
 			l.shared = true
 		}
 	}
-	if e.cfg.PrefixCaching {
+	switch {
+	case e.cfg.PrefixCaching:
 		s.chain = kv.NewChain(r.Prompt, s.OutStream, uint64(r.Adapter))
+	case r.Group != 0:
+		s.chain = kv.NewChain(r.Prompt, s.OutStream, mix(r.Group)) // names nobody else knows
 	}
 	s.lane = e.pick()
 	s.lane.waiting.push(s)
@@ -130,12 +137,15 @@ func (e *Engine) fits(in, out int) error {
 func (e *Engine) pick() *lane {
 	best := e.lanes[0]
 	for _, l := range e.lanes[1:] {
-		if len(l.running)+l.waiting.len() < len(best.running)+best.waiting.len() {
+		if l.load() < best.load() {
 			best = l
 		}
 	}
 	return best
 }
+
+// load is the number of requests of a lane.
+func (l *lane) load() int { return len(l.running) + l.waiting.len() + l.swapped.len() }
 
 func (e *Engine) newSeq() *seq {
 	if n := len(e.idle); n > 0 {
@@ -176,11 +186,16 @@ func (e *Engine) Abort(id int) bool {
 
 // leave takes a request out of the books; a running one stays in its lane's list until swept.
 func (e *Engine) leave(s *seq) {
-	if s.stage != active {
-		s.lane.waiting.remove(s)
-	}
-	if s.stage == fetched {
+	switch s.stage {
+	case active:
+	case parked:
+		s.lane.swapped.remove(s)
+		s.lane.unpark(s)
+	case fetched:
 		s.lane.fetched--
+		s.lane.waiting.remove(s)
+	default:
+		s.lane.waiting.remove(s)
 	}
 	s.lane.release(s)
 	s.stage = gone
@@ -242,6 +257,9 @@ func (e *Engine) State() State {
 	for _, l := range e.lanes {
 		st.Running += len(l.running)
 		st.Waiting += l.waiting.len()
+		st.Swapped += l.swapped.len()
+		st.Host += l.parked
+		st.HostTotal += l.cfg.SwapBlocks
 		st.Free += l.pool.Free()
 		st.Total += l.pool.Total()
 		for _, s := range l.waiting.live() {
@@ -272,7 +290,14 @@ func (e *Engine) Check() error {
 		if err := l.pool.Check(); err != nil {
 			return fmt.Errorf("lane %d: %w", l.index, err)
 		}
-		n += len(l.running) + l.waiting.len()
+		n += len(l.running) + l.waiting.len() + l.swapped.len()
+		held := 0
+		for _, s := range l.swapped.live() {
+			held += s.host
+		}
+		if held != l.parked || held > l.cfg.SwapBlocks {
+			return fmt.Errorf("lane %d: %d blocks in the host's memory, %d counted, room for %d", l.index, held, l.parked, l.cfg.SwapBlocks)
+		}
 	}
 	if n != len(e.seqs) {
 		return fmt.Errorf("%d requests known, %d queued or running", len(e.seqs), n)

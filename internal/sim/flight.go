@@ -16,6 +16,7 @@ type flight struct {
 	items     []Item
 	shape     latency.Batch
 	receive   int
+	moved     int
 	admitted  []Admission
 	preempted []int
 	adapters  []int
@@ -85,6 +86,15 @@ func (f *flight) count(cfg *Config, s *seq, item Item) {
 	if s.Adapter != 0 {
 		f.adapt(s.Adapter)
 	}
+}
+
+// tokens is the number of tokens the batch computes.
+func (f *flight) tokens() int {
+	n := 0
+	for i := range f.parts {
+		n += int(f.parts[i].tokens)
+	}
+	return n
 }
 
 // adapt notes an adapter that the batch uses.

@@ -13,6 +13,9 @@ type lane struct {
 	index   int
 	pool    *kv.Pool
 	waiting queue
+	swapped queue
+	parked  int // blocks in the host's memory
+	since   int // decode steps since the last decision
 	running []*seq
 	busy    int // batches under way
 	stats   *Stats
@@ -44,7 +47,7 @@ func (l *lane) sideWanted(n int) int {
 // left to compute, since something has to be sampled from.
 func (l *lane) lookup(s *seq) []int32 {
 	l.hits = l.hits[:0]
-	if !l.cfg.PrefixCaching {
+	if !l.caches(s) {
 		return l.hits
 	}
 	for k := 0; (k+1)*l.size() < s.known(); k++ {
@@ -103,9 +106,15 @@ func (l *lane) extend(s *seq) {
 	}
 }
 
+// caches reports whether the blocks of s can be found by others: by all, or by other answers to its prompt.
+func (l *lane) caches(s *seq) bool { return l.cfg.PrefixCaching || s.Group != 0 }
+
 func (l *lane) publish(s *seq, upto int) {
 	if !l.cfg.PrefixCaching {
-		return
+		if s.Group == 0 {
+			return
+		}
+		upto = min(upto, s.in) // answers are nobody else's
 	}
 	for ; (s.named+1)*l.size() <= upto; s.named++ {
 		l.pool.Publish(s.blocks[s.named], s.hash(s.named, l.size()))
@@ -139,11 +148,15 @@ func (l *lane) preempt(f *flight) *seq {
 	s := l.running[last]
 	l.running[last] = nil
 	l.running = l.running[:last]
-	l.release(s)
-	s.stage = queued
 	s.preempted++
 	l.stats.Preemptions++
 	f.preempted = append(f.preempted, s.ID)
+	if l.swaps(s) {
+		l.swapOut(f, s)
+		return s
+	}
+	l.release(s)
+	s.stage = queued
 	l.waiting.pushFront(s)
 	return s
 }

@@ -26,6 +26,9 @@ func anyConfig(t *rapid.T) Config {
 		Window:        rapid.SampledFrom([]int{0, 8}).Draw(t, "window"),
 		LoRASlots:     rapid.SampledFrom([]int{0, 1, 2}).Draw(t, "loras"),
 		Drafts:        rapid.SampledFrom([]int{0, 0, 2}).Draw(t, "drafts"),
+		Steps:         rapid.SampledFrom([]int{0, 0, 3}).Draw(t, "steps"),
+		SwapBlocks:    rapid.SampledFrom([]int{0, 8, 200}).Draw(t, "swap space"),
+		Swap:          rapid.Bool().Draw(t, "swap"),
 		Acceptance:    0.5,
 		ReserveRatio:  0.5,
 	}
@@ -55,6 +58,7 @@ func anyRequest(t *rapid.T, id int, cfg Config) Request {
 	if cfg.LoRASlots == 0 {
 		r.Adapter = 0
 	}
+	r.Group = rapid.SampledFrom([]uint64{0, 0, 7, 8}).Draw(t, "group")
 	r.Remote = (cfg.Policy == V1 || cfg.Policy == V0) && rapid.IntRange(0, 5).Draw(t, "remote") == 0
 	return r
 }

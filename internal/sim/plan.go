@@ -25,6 +25,7 @@ func (e *Engine) Plan(now time.Duration) (Batch, bool) {
 // freed can now be used.
 func (e *Engine) planLane(l *lane, now time.Duration) *flight {
 	f := e.newFlight()
+	moved := 0
 	for {
 		f.reset(l)
 		switch e.cfg.Policy {
@@ -39,11 +40,13 @@ func (e *Engine) planLane(l *lane, now time.Duration) *flight {
 		}
 		switch {
 		case len(f.parts) > 0:
+			f.moved += moved
 			return f
 		case len(f.preempted) == 0:
 			e.spare = append(e.spare, f)
 			return nil
 		}
+		moved += f.moved
 	}
 }
 
@@ -61,7 +64,7 @@ func (e *Engine) launch(f *flight) Batch {
 	f.lane.busy++
 	e.flights = append(e.flights, f)
 	b := Batch{
-		Index: e.count, Lane: f.lane.index, Shape: f.shape, Items: f.items, Receive: f.receive,
+		Index: e.count, Lane: f.lane.index, Shape: f.shape, Items: f.items, Receive: f.receive, Moved: f.moved,
 		Admitted: f.admitted, Preempted: f.preempted, Repeat: f.repeat,
 	}
 	e.count++
@@ -170,7 +173,9 @@ func (e *Engine) note(f *flight, steps int) {
 
 // stepped tells the lane that its batch ended.
 func (l *lane) stepped(f *flight, end time.Duration) {
+	l.since++
 	if f.shape.Prefill > 0 || f.receive > 0 {
 		l.promptTook = end - l.lastPlanned
+		l.since = 0
 	}
 }

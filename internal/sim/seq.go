@@ -9,6 +9,7 @@ const (
 	queued  stage = iota
 	fetched       // in the queue, holds blocks, waits for KV from elsewhere
 	active
+	parked // its blocks are in the host's memory
 	gone
 )
 
@@ -30,6 +31,7 @@ type seq struct {
 	hashes []uint64
 	chain  kv.Chain
 
+	host      int // blocks in the host's memory
 	preempted int
 	hit       int // prompt tokens found in the cache at first admission
 	lane      *lane

@@ -53,7 +53,10 @@ type Config struct {
 	Drafts        int     `json:"num_speculative_tokens,omitempty"`
 	Acceptance    float64 `json:"acceptance_rate,omitempty"` // chance that a draft is accepted, given the one before was
 	LoRASlots     int     `json:"max_loras,omitempty"`
-	ReserveRatio  float64 `json:"new_token_ratio,omitempty"` // SGLang: share of the allowed output that admission sets aside
+	Steps         int     `json:"num_scheduler_steps,omitempty"`  // first scheduler: decode steps per decision
+	SwapBlocks    int     `json:"num_cpu_blocks,omitempty"`       // first scheduler: room for blocks in the host's memory
+	Swap          bool    `json:"preemption_mode_swap,omitempty"` // ... used for every request, not only for those with several answers
+	ReserveRatio  float64 `json:"new_token_ratio,omitempty"`      // SGLang: share of the allowed output that admission sets aside
 	Seed          uint64  `json:"seed,omitempty"`
 }
 
@@ -125,6 +128,7 @@ type Request struct {
 	OutStream uint64 // identity of the generated tokens; 0: shared with nobody
 	Adapter   int    // LoRA adapter, 0 for none
 	Remote    bool   // its prompt was computed elsewhere and has to be received
+	Group     uint64 // requests that are several answers to one prompt, which is computed once; 0: alone
 }
 
 // Item is one request's part in a batch.
@@ -153,6 +157,7 @@ type Batch struct {
 	Receive   int // prompt tokens to be received before the step can run (blocking transfers)
 	Admitted  []Admission
 	Preempted []int // requests that lost their blocks
+	Moved     int   // blocks moved to or from the host's memory before the step can run
 	Repeat    int   // times the same items can be run in a row, each with one token more context
 }
 

@@ -72,6 +72,7 @@ func (e *Engine) Advance(ends []time.Duration) *Outputs {
 	e.stats.Tokens += int64(len(ends)) * int64(len(f.parts))
 	f.shape = f.shape.After(len(ends))
 	f.repeat -= len(ends)
+	f.lane.since += len(ends)
 	e.count += int64(len(ends))
 	f.lane.lastPlanned = ends[len(ends)-1]
 	return &e.out
@@ -95,6 +96,7 @@ func (e *Engine) CommitRun(ends []time.Duration) *Outputs {
 	e.stats.Tokens += int64(k) * int64(len(f.parts))
 	f.shape = f.shape.After(k)
 	e.count += int64(k)
+	f.lane.since += k
 	f.lane.lastPlanned = ends[k-1]
 	out := e.Commit(ends[k])
 	out.Steps += k

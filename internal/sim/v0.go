@@ -6,20 +6,29 @@ import "time"
 // holds prompts only, otherwise every running request decodes.
 func (l *lane) planV0(f *flight, now time.Duration) {
 	l.lastPlanned = now
-	closed := true
-	if l.waiting.len() > 0 {
-		if l.mayAdmit(now) {
-			closed = l.admitV0(f, l.cfg.MaxTokens)
-		} else {
-			closed = false
-		}
-		if len(f.parts) > 0 {
-			return
-		}
+	closed, most := true, 0
+	switch {
+	case l.waiting.len() == 0 || l.swapped.len() > 0: // what was moved out comes back first
+	case l.between():
+		most = l.left()
+	case l.mayAdmit(now):
+		closed = l.admitV0(f, l.cfg.MaxTokens)
+	default:
+		closed = false
+	}
+	if len(f.parts) > 0 {
+		return
 	}
 	l.decodeAll(f)
-	if closed && len(f.preempted) == 0 {
+	if len(f.preempted) > 0 {
+		return
+	}
+	l.swapIn(f, 1<<30)
+	if closed && f.moved == 0 {
 		f.repeat = l.repeats(f)
+		if most > 0 {
+			f.repeat = min(f.repeat, most)
+		}
 	}
 }
 
@@ -115,14 +124,17 @@ func (l *lane) planV0Chunked(f *flight, now time.Duration) {
 			f.add(s, n)
 		}
 	}
-	closed := l.admitChunked(f, budget, now)
-	if closed && len(f.preempted) == 0 && len(f.parts) == len(l.running) {
+	if len(f.preempted) == 0 {
+		l.swapIn(f, budget)
+	}
+	closed := l.admitChunked(f, max(0, l.cfg.MaxTokens-f.tokens()), now)
+	if closed && len(f.preempted) == 0 && f.moved == 0 && len(f.parts) == len(l.running) {
 		f.repeat = l.repeats(f)
 	}
 }
 
 func (l *lane) admitChunked(f *flight, budget int, now time.Duration) bool {
-	if !l.mayAdmit(now) {
+	if !l.mayAdmit(now) || l.waiting.len() > 0 && l.between() {
 		return false
 	}
 	for l.waiting.len() > 0 && len(l.running) < l.cfg.MaxSeqs {

@@ -24,6 +24,7 @@ type Engine struct {
 	Sim    sim.Config
 	Model  latency.Model
 	Jitter float64 // sigma of log-normal noise on every step
+	SwapNS float64 // moving one KV block to or from the host's memory
 }
 
 // Front is the way of a request into an engine, and of a token out of it.
@@ -116,7 +117,7 @@ func (c *Cluster) addNode(e Engine) error {
 		draw := rng.New(c.cfg.Seed, "sim.jitter", uint64(index))
 		model = &latency.Jittered{Model: model, Sigma: e.Jitter, Draw: draw}
 	}
-	c.nodes = append(c.nodes, &node{index: index, engine: engine, model: model, stages: make([]time.Duration, max(1, e.Sim.Pipeline))})
+	c.nodes = append(c.nodes, &node{index: index, engine: engine, model: model, stages: make([]time.Duration, max(1, e.Sim.Pipeline)), swapNS: e.SwapNS})
 	return nil
 }
 

@@ -12,8 +12,6 @@ import (
 // events at its own pace (sim/wall does, on the clock). Engines, router, link and order of events are
 // those of Run, so the same arrivals give the same batches.
 type Live struct {
-	Group int // decode steps per scheduling decision (the old engine's multi-step); 0: one
-
 	// Batch gets every batch that computes when it starts, and its end; nil: nobody does. False stops the
 	// engine from going on, for a driver that drops the cluster then. Items are valid during the call only.
 	Batch func(engine int, b *sim.Batch, end time.Duration) bool
@@ -50,7 +48,6 @@ var (
 
 // Begin starts a live run.
 func (c *Cluster) Begin(l Live) {
-	l.Group = max(l.Group, 1)
 	c.start(Load{Sink: func(*Request) {}})
 	c.drive = &l
 	c.sampled = true // the driver has its own log

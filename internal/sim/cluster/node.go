@@ -27,6 +27,7 @@ type node struct {
 	keep     int // length at which the log is cut
 	sampled  sim.Stats
 	receive  reception
+	swapNS   float64 // moving one block to or from the host's memory
 }
 
 func (n *node) begin() {
@@ -75,7 +76,7 @@ func (c *Cluster) plan(n *node) {
 			c.beginReceive(n, &b)
 			return
 		}
-		if !c.launch(n, &b, c.stepTime(n, b.Shape)) {
+		if !c.launch(n, &b, c.stepTime(n, b.Shape)+n.move(b.Moved)) {
 			return
 		}
 	}
@@ -97,6 +98,9 @@ func (c *Cluster) admitted(b *sim.Batch) {
 		c.slots[id].req.Preempted++
 	}
 }
+
+// move is the time that moving blocks to or from the host's memory takes.
+func (n *node) move(blocks int) time.Duration { return ns(n.swapNS * float64(blocks)) }
 
 // stepTime is the duration of a step, with what a prefill engine spends on handing over.
 func (c *Cluster) stepTime(n *node, shape latency.Batch) time.Duration {
@@ -142,9 +146,7 @@ func (c *Cluster) launch(n *node, b *sim.Batch, d time.Duration) bool {
 func (c *Cluster) stretch(repeat int) (int, time.Duration) {
 	const never = time.Duration(1<<63 - 1)
 	switch {
-	case c.drive != nil:
-		return min(repeat, c.drive.Group), never
-	case c.cfg.Single || c.client.load.Trace != nil:
+	case c.drive != nil || c.cfg.Single || c.client.load.Trace != nil:
 		return 1, never
 	}
 	if horizon, busy := c.queue.Next(); busy {
@@ -185,7 +187,7 @@ func (c *Cluster) planTogether() {
 		c.fetch(n)
 		if planned[i] {
 			c.admitted(&batches[i])
-			longest = max(longest, c.stepTime(n, batches[i].Shape))
+			longest = max(longest, c.stepTime(n, batches[i].Shape)+n.move(batches[i].Moved))
 		}
 	}
 	for i, n := range group {

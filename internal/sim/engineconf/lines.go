@@ -17,7 +17,7 @@ func (c *Conf) StartLines() []string {
 	b := &c.Budget
 	lines := append(c.identity(), fmt.Sprintf("Model loading took %.4f GiB", b.Weights/gib))
 	conc := fmt.Sprintf("Maximum concurrency for %s tokens per request: %.2fx", commas(c.MaxModelLen), b.Concurrency)
-	cpu := int(c.Settings.SwapGiB * gib / float64(b.BlockBytes))
+	cpu := c.hostBlocks()
 	switch c.Engine.StartLog {
 	case "blocks", "cuda-blocks":
 		name := "GPU"
@@ -122,6 +122,9 @@ func (c *Conf) StatsLine(before, after []sim.State, elapsed time.Duration) strin
 		now.Running += a.Running
 		now.Waiting += a.Waiting - a.Deferred
 		now.Deferred += a.Deferred
+		now.Swapped += a.Swapped
+		now.Host += a.Host
+		now.HostTotal += a.HostTotal
 		now.Free += a.Free
 		now.Total += a.Total
 		queries++
@@ -131,8 +134,8 @@ func (c *Conf) StatsLine(before, after []sim.State, elapsed time.Duration) strin
 		rate(d.Stats.PromptTokens, elapsed), rate(d.Stats.Tokens, elapsed))
 	usage := 100 * now.Usage()
 	if c.Engine.Log == "v0" {
-		return rates + fmt.Sprintf("Running: %d reqs, Swapped: 0 reqs, Pending: %d reqs, GPU KV cache usage: %.1f%%, CPU KV cache usage: 0.0%%.",
-			now.Running, now.Waiting, usage)
+		return rates + fmt.Sprintf("Running: %d reqs, Swapped: %d reqs, Pending: %d reqs, GPU KV cache usage: %.1f%%, CPU KV cache usage: %.1f%%.",
+			now.Running, now.Swapped, now.Waiting, usage, 100*float64(now.Host)/float64(max(1, now.HostTotal)))
 	}
 	head := "Engine 000: "
 	if len(after) > 1 {

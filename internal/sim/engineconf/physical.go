@@ -19,6 +19,7 @@ const (
 	tokenNS        = 2e3  // tokenizing one prompt token
 	jitterSigma    = 0.04
 	hopNS          = 1.5e6 // HTTP and queues between client and engine
+	hostRate       = 20    // bytes per nanosecond between a GPU and the host's memory
 )
 
 // Shape is what the model asks of the hardware.
@@ -69,6 +70,7 @@ func (c *Conf) Physical() *latency.Physical {
 		},
 		GraphMax: min(2*c.Seqs, c.graphLimit()),
 	}
+	p.Efficiency.StepNS /= float64(max(1, c.Sim.Steps)) // the host decides once for all of them
 	if c.AsyncOn {
 		p.Efficiency.StepNS = min(p.Efficiency.StepNS, 300e3)
 	}
@@ -106,7 +108,7 @@ func (c *Conf) Cluster(seed uint64) cluster.Config {
 	out := cluster.Config{Front: c.Front(), Router: cluster.LeastLoaded, Lock: c.DP > 1 && c.ExpertParallel, Seed: seed}
 	model := c.Physical()
 	for range c.DP {
-		out.Engines = append(out.Engines, cluster.Engine{Sim: c.Sim, Model: model, Jitter: jitterSigma})
+		out.Engines = append(out.Engines, cluster.Engine{Sim: c.Sim, Model: model, Jitter: jitterSigma, SwapNS: float64(c.Budget.BlockBytes) / hostRate})
 	}
 	return out
 }

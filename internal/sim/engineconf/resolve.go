@@ -15,24 +15,23 @@ const defaultVersion = catalog.LatestVLLM
 type Conf struct {
 	catalog.Deployment
 
-	Settings  Settings
-	Budget    catalog.Budget
-	Sim       sim.Config
-	Served    []string
-	Adapters  []string // names of LoRA adapters
-	NodeLink  *catalog.Link
-	GPULink   *catalog.Link
-	Nodes     int
-	Warnings  []string
-	PrefixOn  bool
-	AsyncOn   bool
-	StepsEach int // decode steps per scheduling decision
+	Settings Settings
+	Budget   catalog.Budget
+	Sim      sim.Config
+	Served   []string
+	Adapters []string // names of LoRA adapters
+	NodeLink *catalog.Link
+	GPULink  *catalog.Link
+	Nodes    int
+	Warnings []string
+	PrefixOn bool
+	AsyncOn  bool
 }
 
 // Resolve decides everything the flags left open and checks the whole as the engine does at start.
 // A refusal is a *catalog.StartError; other errors are mistakes in the flags themselves.
 func (s *Settings) Resolve() (*Conf, error) {
-	c := &Conf{Settings: *s, Nodes: max(s.Nodes, 1), StepsEach: max(s.Steps, 1)}
+	c := &Conf{Settings: *s, Nodes: max(s.Nodes, 1)}
 	if err := c.parts(); err != nil {
 		return nil, err
 	}
@@ -236,6 +235,10 @@ func (c *Conf) schedule(drafts int) {
 		UnhashedFirst: e.Family == catalog.V1, NullBlock: e.Family == catalog.V1 && c.Budget.Blocks > 1,
 		Drafts: drafts, Acceptance: s.Acceptance, Seed: s.Seed,
 	}
+	if e.Family == catalog.V0 {
+		c.Sim.Steps = s.Steps
+		c.Sim.SwapBlocks, c.Sim.Swap = c.hostBlocks(), s.Preemption == "swap"
+	}
 	if s.FullISL != nil {
 		c.Sim.ReserveFull = *s.FullISL
 	}
@@ -257,6 +260,11 @@ func (c *Conf) schedule(drafts int) {
 	if room := (c.Sim.Blocks - 1) * c.Block; c.Sim.NullBlock && c.MaxModelLen > room && c.Sim.WindowGroups == 0 {
 		c.Sim.NullBlock = false // a plan this tight has no block to spare, and the engine starts all the same
 	}
+}
+
+// hostBlocks is the number of KV blocks the swap space holds on every rank.
+func (c *Conf) hostBlocks() int {
+	return int(c.Settings.SwapGiB * gib / float64(max(1, c.Budget.BlockBytes)))
 }
 
 func (c *Conf) policy() sim.Policy {

@@ -49,6 +49,7 @@ type Settings struct {
 	DType       string
 	Quant       string
 	SwapGiB     float64
+	Preemption  string
 	Eager       bool
 	Spec        string
 	Acceptance  float64
@@ -94,6 +95,7 @@ func (s *Settings) Bind(f *pflag.FlagSet) {
 	f.StringVar(&s.DType, "dtype", "auto", "auto, bfloat16, float16, half, float32")
 	f.StringVarP(&s.Quant, "quantization", "q", "", "weights: fp8, gptq, awq, mxfp4 (default the model's)")
 	f.Float64Var(&s.SwapGiB, "swap-space", 4, "CPU memory for preempted requests, in GiB (old engine)")
+	f.StringVar(&s.Preemption, "preemption-mode", "", "what becomes of a preempted request's KV: recompute, swap (old engine; default by its answers)")
 	f.BoolVar(&s.Eager, "enforce-eager", false, "run without CUDA graphs")
 	f.StringVar(&s.Spec, "speculative-config", "", `speculative decoding, as JSON: {"method": "eagle", "num_speculative_tokens": 3}`)
 	f.Float64Var(&s.Acceptance, "speculative-acceptance", 0.7, "chance that a drafted token is accepted")
@@ -135,7 +137,6 @@ var ignored = []struct {
 	{"use-v2-block-manager", false},
 	{"disable-custom-all-reduce", false},
 	{"disable-frontend-multiprocessing", false},
-	{"preemption-mode", true},
 	{"scheduling-policy", true},
 	{"stream-interval", true},
 	{"rope-scaling", true},

@@ -72,7 +72,7 @@ func Build(o Options) (*Instance, error) {
 		in.every = 10 * time.Second
 	}
 	cl.Seed = o.Seed
-	cfg := wall.Config{Cluster: cl, Scale: o.Scale, Group: conf.StepsEach, Answers: o.Answers}
+	cfg := wall.Config{Cluster: cl, Scale: o.Scale, Answers: o.Answers}
 	if o.Base == nil {
 		cfg.Exhausts = conf.Exhausts()
 	}
@@ -188,6 +188,9 @@ func override(c *sim.Config, s *engineconf.Settings, seed uint64) {
 	if s.Delay > 0 {
 		c.DelayFactor = s.Delay
 	}
+	if s.Steps > 1 {
+		c.Steps = s.Steps
+	}
 	c.Seed = seed
 }
 
@@ -207,7 +210,7 @@ func (o *Options) facts(c *sim.Config) (*engineconf.Conf, error) {
 	if err != nil {
 		return nil, err
 	}
-	conf := &engineconf.Conf{Settings: s, Sim: *c, Served: s.Served, PrefixOn: c.PrefixCaching, StepsEach: 1}
+	conf := &engineconf.Conf{Settings: s, Sim: *c, Served: s.Served, PrefixOn: c.PrefixCaching}
 	conf.Engine = engine
 	conf.Model = &catalog.Model{Name: o.Base.Name, MaxLen: c.MaxModelLen}
 	conf.GPU = &catalog.GPU{Name: "unknown GPU"}

@@ -144,6 +144,8 @@ type EngineState struct {
 
 	// What engines with a model of the hardware know besides.
 	Deferred    int // of Waiting, those that wait for KV from elsewhere
+	Swapped     int     // requests whose KV lies in the host's memory
+	HostUsage   float64 // share of that memory in use
 	Preemptions int64
 	Computed    int64 // prompt tokens computed, recomputed ones included
 	Steps       int64

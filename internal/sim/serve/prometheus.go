@@ -27,8 +27,8 @@ func (s *Server) gauges(p *page, st *EngineState) {
 		usage = float64(st.CacheBlocks) / float64(st.CacheCapacity)
 	}
 	if n.V0 {
-		p.gauge("vllm:num_requests_swapped", "Requests moved to CPU memory.", 0)
-		p.gauge("vllm:cpu_cache_usage_perc", "Share of CPU cache blocks in use.", 0)
+		p.gauge("vllm:num_requests_swapped", "Requests moved to CPU memory.", float64(st.Swapped))
+		p.gauge("vllm:cpu_cache_usage_perc", "Share of CPU cache blocks in use.", st.HostUsage)
 	}
 	if n.V0 || n.V10 {
 		p.gauge("vllm:gpu_cache_usage_perc", "Share of cache blocks in use.", usage)

@@ -23,7 +23,6 @@ import (
 type Config struct {
 	Cluster cluster.Config
 	Scale   float64 // simulated seconds per second of the clock; 0: one
-	Group   int     // decode steps per scheduling decision (the old engine's multi-step); 0: one
 	Answers Answers
 
 	// Exhausts reports that a step needs more memory than there is; nil: none does. The engine dies of
@@ -88,7 +87,7 @@ func (e *Engine) build() error {
 		return fmt.Errorf("making the server: %w", err)
 	}
 	e.cluster = c
-	c.Begin(cluster.Live{Group: e.cfg.Group, Batch: e.batch})
+	c.Begin(cluster.Live{Batch: e.batch})
 	return nil
 }
 
@@ -213,6 +212,10 @@ func (e *Engine) State() serve.EngineState {
 		out.Running += s.Running
 		out.Waiting += s.Waiting
 		out.Deferred += s.Deferred
+		out.Swapped += s.Swapped
+		if s.HostTotal > 0 {
+			out.HostUsage = max(out.HostUsage, float64(s.Host)/float64(s.HostTotal))
+		}
 		out.CacheQueries += s.Stats.Queries
 		out.CacheHits += s.Stats.Hits
 		out.CacheBlocks += s.Total - s.Free

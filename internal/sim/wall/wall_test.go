@@ -466,18 +466,23 @@ func TestStalls(t *testing.T) {
 }
 
 func TestMultiStep(t *testing.T) {
-	cfg := single(v1(func(c *sim.Config) { c.Policy, c.MaxTokens = sim.V0, 512 }))
-	cfg.Group = 4
-	e := make1(t, cfg)
-	var s sink
+	e := make1(t, single(v1(func(c *sim.Config) { c.Policy, c.MaxTokens, c.Steps = sim.V0, 512, 4 })))
+	var s, late sink
 	e.Submit(0, request(0, 0, 20, 12), &s)
-	drain(e)
-	var got []int32
-	for _, o := range s.outs {
-		got = append(got, o.Tokens)
+	for len(s.outs) < 3 {
+		e.Advance(e.Next())
 	}
-	if want := []int32{1, 4, 4, 3}; !slices.Equal(got, want) {
-		t.Errorf("outputs of %v tokens, want %v", got, want)
+	at := s.outs[2].Due
+	e.Submit(at, request(1, at, 20, 2), &late)
+	drain(e)
+	before := 0
+	for _, o := range s.outs {
+		if o.Due < late.outs[0].Due {
+			before++
+		}
+	}
+	if before != 1+4 || s.tokens() != 12 {
+		t.Errorf("%d outputs before the late request's first: want that of the prompt and four decided on together", before)
 	}
 }
 
