@@ -274,9 +274,9 @@ func figure(o config.Objective, s *metrics.Summary) float64 {
 		if s.Goodput != nil {
 			return s.Goodput.Share
 		}
-	case "error_rate":
-		if n := s.Completed + s.Failed; n > 0 {
-			return float64(s.Failed) / float64(n)
+	case "error_rate": // a request that was cut off or never left was not answered either
+		if bad := s.ErrorAdjusted.Failures; s.Completed+bad > 0 {
+			return float64(bad) / float64(s.Completed+bad)
 		}
 	}
 	d, ok := map[string]*metrics.Dist{"ttft": &s.TTFT, "tpot": &s.TPOT, "itl": &s.ITL, "e2el": &s.E2EL}[o.Metric]

@@ -1,0 +1,59 @@
+package bench
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"spate/internal/call"
+	"spate/internal/config"
+	"spate/internal/metrics"
+)
+
+// TestErrorRate counts by hand: of ten requests that the user did not stop, four got no answer.
+func TestErrorRate(t *testing.T) {
+	fates := []struct {
+		n       int
+		outcome call.Outcome
+		fault   call.Fault
+	}{
+		{6, call.OK, call.NoFault},
+		{1, call.Failed, call.FaultStatus},
+		{2, call.Canceled, call.FaultCutoff},
+		{1, call.Dropped, call.FaultCutoff},
+		{3, call.Canceled, call.FaultStopped},
+	}
+	var recs []call.Record
+	add := func(outcome call.Outcome, fault call.Fault) *call.Record {
+		at := time.Duration(len(recs)) * time.Millisecond
+		rec := call.NewRecord(&call.Request{ID: len(recs), Phase: call.Measure, MaxOut: 1})
+		rec.Due, rec.Dispatched, rec.Started, rec.Sent, rec.End = at, at, at, at, at+time.Second
+		rec.Outcome, rec.Fault = outcome, fault
+		recs = append(recs, rec)
+		return &recs[len(recs)-1]
+	}
+	for _, f := range fates {
+		for range f.n {
+			add(f.outcome, f.fault)
+		}
+	}
+	// A failed attempt that another one made good is no error.
+	add(call.Failed, call.FaultStatus).Retried = true
+	recs[len(recs)-1].ID = 0
+	recs[0].Attempt = 1
+
+	s := metrics.Summarize(recs, metrics.Run{End: time.Minute})
+	for text, met := range map[string]bool{"error_rate<=40%": true, "error_rate<40%": false, "error_rate>=40%": true} {
+		o, err := config.ParseObjectives(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(unmet(o, &s)) == 0; got != met {
+			t.Errorf("%s: met %v, want %v: %v", text, got, met, unmet(o, &s))
+		}
+	}
+	none := metrics.Summarize(nil, metrics.Run{})
+	if v := figure(config.Objective{Metric: "error_rate"}, &none); !math.IsNaN(v) {
+		t.Errorf("%v of no requests", v)
+	}
+}
