@@ -86,7 +86,9 @@ func finished(cfg *config.Bench, run *result.Run) (*result.Run, error) {
 			return kept, nil
 		}
 	}
-	data, err := json.Marshal(run)
+	bare := *run
+	bare.Schema = result.Schema // which only a folder gives it
+	data, err := json.Marshal(&bare)
 	if err != nil {
 		return nil, fmt.Errorf("encode the run: %w", err)
 	}

@@ -40,7 +40,9 @@ func Encode(e *Entry) ([]byte, error) {
 	}
 	if e.Run != nil {
 		w.Folder = e.Run.Dir
-		if w.Run, err = encode(e.Run); err != nil {
+		run := *e.Run
+		run.Schema = max(run.Schema, result.Schema) // one that was never in a folder has none
+		if w.Run, err = encode(&run); err != nil {
 			return nil, fmt.Errorf("encode run %s: %w", e.ID, err)
 		}
 	}

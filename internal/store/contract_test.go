@@ -44,6 +44,7 @@ func TestContract(t *testing.T) {
 	}
 	for _, db := range databases {
 		t.Run(db.name, func(t *testing.T) {
+			t.Parallel() // each waits for its disk most of the time
 			for _, c := range cases {
 				t.Run(c.name, func(t *testing.T) { c.test(t, db.make(t)) })
 			}
@@ -176,7 +177,7 @@ func putAgain(t *testing.T, where string) {
 
 func endsLater(t *testing.T, where string) {
 	s := open(t, where)
-	e := measured(t, t.TempDir(), 0)
+	e := quick(0, "r0")
 	killed := *e.Run
 	killed.State, killed.Summary.Completed = result.Recovered, 1
 	id := put(t, s, runs.FromRun(&killed))[0]
@@ -233,8 +234,7 @@ func moved(t *testing.T, where string) {
 
 func sameName(t *testing.T, where string) {
 	s := open(t, where)
-	a, b := measured(t, t.TempDir(), 0), measured(t, t.TempDir(), 1)
-	a.ID, a.Run.ID, b.ID, b.Run.ID = "run", "run", "run", "run"
+	a, b := quick(0, "run"), quick(1, "run")
 	kept := put(t, s, a, b)
 	if kept[0] != "run" || !strings.HasPrefix(kept[1], "run-") || len(kept[1]) != len("run-")+6 {
 		t.Errorf("two runs called run are %v", kept)
@@ -246,8 +246,7 @@ func sameName(t *testing.T, where string) {
 
 func filters(t *testing.T, where string) {
 	s := open(t, where)
-	root := t.TempDir()
-	kept := put(t, s, append(imported(t), measured(t, root, 0), measured(t, root, 1), measured(t, root, 2))...)
+	kept := put(t, s, append(imported(t), quick(0, "r0"), quick(1, "r1"), quick(2, "r2"))...)
 	llama, qwen, r0, r1, r2 := kept[0], kept[1], kept[2], kept[3], kept[4]
 	if err := s.Tag(context.Background(), qwen, map[string]string{"gpu": "Instinct MI300X"}, nil); err != nil {
 		t.Fatal(err)
@@ -306,8 +305,7 @@ func filters(t *testing.T, where string) {
 
 func sorting(t *testing.T, where string) {
 	s := open(t, where)
-	root := t.TempDir()
-	kept := put(t, s, measured(t, root, 1), measured(t, root, 0), measured(t, root, 2), imported(t)[0])
+	kept := put(t, s, quick(1, "r1"), quick(0, "r0"), quick(2, "r2"), imported(t)[0])
 	r1, r0, r2, llama := kept[0], kept[1], kept[2], kept[3]
 	for _, c := range []struct {
 		name string
@@ -332,7 +330,7 @@ func sorting(t *testing.T, where string) {
 func labels(t *testing.T, where string) {
 	ctx := context.Background()
 	s := open(t, where)
-	id := put(t, s, measured(t, t.TempDir(), 0))[0]
+	id := put(t, s, quick(0, "r0"))[0]
 	if err := s.Tag(ctx, id, map[string]string{"engine": "y", "best": "", "tp": "2"}, []string{"n", "never there"}); err != nil {
 		t.Fatal(err)
 	}
@@ -352,7 +350,7 @@ func labels(t *testing.T, where string) {
 func removing(t *testing.T, where string) {
 	ctx := context.Background()
 	s := open(t, where)
-	kept := put(t, s, append(imported(t), measured(t, t.TempDir(), 0))...)
+	kept := put(t, s, append(imported(t), quick(0, "r0"))...)
 	if err := s.Remove(ctx, kept[0], "nobody"); !errors.Is(err, ErrUnknown) {
 		t.Errorf("remove one and nobody: %v", err)
 	}
@@ -380,9 +378,7 @@ func ids(t *testing.T, where string) {
 	}
 	var entries []runs.Entry
 	for n, name := range []string{"20261115-100000-m-aa11", "20261115-110000-m-bb22", "20261115-120000-m-aa33", "abc", "abcd"} {
-		e := measured(t, t.TempDir(), n)
-		e.ID, e.Run.ID = name, name
-		entries = append(entries, e)
+		entries = append(entries, quick(n, name))
 	}
 	put(t, s, entries...)
 	for _, c := range []struct{ ref, want, problem string }{
@@ -498,7 +494,7 @@ func secrets(t *testing.T, where string) {
 }
 
 func manyGoroutines(t *testing.T, where string) {
-	const writers, each = 4, 6
+	const writers, each = 3, 4
 	var wg sync.WaitGroup
 	failed := make(chan error, writers)
 	for w := range writers {
@@ -529,7 +525,7 @@ func manyGoroutines(t *testing.T, where string) {
 }
 
 func manyProcesses(t *testing.T, where string) {
-	const processes, each = 3, 8
+	const processes, each = 3, 6
 	var running []*exec.Cmd
 	var said [processes]bytes.Buffer
 	for p := range processes {

@@ -70,33 +70,47 @@ func started(n int) time.Time {
 	return time.Date(2026, 11, 15, 12, 0, 0, 123456000, time.UTC).Add(time.Duration(n) * time.Hour)
 }
 
-// measured writes a run folder with two records below root and reads it back.
-func measured(t testing.TB, root string, n int) runs.Entry {
-	t.Helper()
+// unsaved is a run of two requests that has no folder; each number is slower than the one before.
+func unsaved(n int) (*result.Run, []call.Record) {
 	run := &result.Run{
-		Started: started(n), Tool: "spate test", Command: []string{"spate", "bench", "--num-prompts", "2"},
+		Schema: result.Schema, ID: fmt.Sprintf("run%d", n), State: result.Complete, Started: started(n), Tool: "spate test", Command: []string{"spate", "bench", "--num-prompts", "2"},
 		Labels: map[string]string{"engine": "x", "n": fmt.Sprint(n)}, Plan: result.NewPlan(metrics.Run{}, "two requests"),
 		Server: result.Server{Model: "Qwen/Qwen3-8B", Backend: "openai", Kind: "vllm"},
 		Config: json.RawMessage(`{"load":{"num_prompts":2}}`), Environment: json.RawMessage(`{"host":{"name":"here","cores":2},"gpus":[{"name":"NVIDIA H100 80GB HBM3"}]}`),
 		Verdict: verdict.Verdict{Grade: verdict.Valid},
 	}
+	at := func(ms int) time.Duration { return time.Duration(ms) * time.Millisecond }
+	var recs []call.Record
+	for i := range 2 {
+		recs = append(recs, call.Record{
+			ID: i, Phase: call.Measure, Outcome: call.OK, Started: at(1000), Sent: at(1000), FirstToken: at(1100), LastEvent: at(1900 + 50*n), End: at(2000 + 50*n),
+			In: call.Count{N: 10}, Out: call.Count{N: 5},
+		})
+	}
+	run.Compute(recs)
+	return run, recs
+}
+
+// quick is an unsaved run under a name.
+func quick(n int, name string) runs.Entry {
+	run, _ := unsaved(n)
+	run.ID = name
+	return runs.FromRun(run)
+}
+
+// measured writes a run folder with two records below root and reads it back.
+func measured(t testing.TB, root string, n int) runs.Entry {
+	t.Helper()
+	run, recs := unsaved(n)
 	f, err := result.Create(run, result.Options{Root: root})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var recs []call.Record
-	for i := range 2 {
-		at := func(ms int) time.Duration { return time.Duration(ms) * time.Millisecond }
-		rec := call.Record{
-			ID: i, Phase: call.Measure, Outcome: call.OK, Started: at(1000), Sent: at(1000), FirstToken: at(1100), LastEvent: at(1900 + 50*n), End: at(2000 + 50*n),
-			In: call.Count{N: 10}, Out: call.Count{N: 5},
-		}
-		recs = append(recs, rec)
-		if err := f.Log.Record(&rec); err != nil {
+	for i := range recs {
+		if err := f.Log.Record(&recs[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	run.Compute(recs)
 	run.State = result.Complete
 	if err := f.Finish(run); err != nil {
 		t.Fatal(err)

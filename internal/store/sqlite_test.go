@@ -57,7 +57,8 @@ func TestOldSchemas(t *testing.T) {
 // TestKilled kills writers at random moments, from before the file exists on. Whatever was said to be in
 // is in, and the store opens.
 func TestKilled(t *testing.T) {
-	kills := 12
+	t.Parallel()
+	kills := 8
 	if n, err := strconv.Atoi(os.Getenv("SPATE_STORE_KILLS")); err == nil {
 		kills = n
 	}
@@ -65,7 +66,7 @@ func TestKilled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "killed.db")
 	told := 0
 	for kill := range kills {
-		if kill%6 == 0 { // a new file now and then: making one is the riskiest moment
+		if kill%4 == 0 { // a new file now and then: making one is the riskiest moment
 			path, told = filepath.Join(t.TempDir(), fmt.Sprintf("killed%d.db", kill)), 0
 		}
 		told = killOne(t, draw, path, told)
