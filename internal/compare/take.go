@@ -1,0 +1,226 @@
+package compare
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"spate/internal/call"
+	"spate/internal/harvest"
+	"spate/internal/metrics"
+	"spate/internal/runs"
+	"spate/internal/stats"
+)
+
+// taken is what a comparison needs of one run. Without records only values are filled.
+type taken struct {
+	entry  *runs.Entry
+	values map[string]float64 // by metric
+	slots  []slot             // measured requests in dispatch order; nil without records
+	lat    map[string]stats.Groups
+	work   [][]float64 // for each of rates: amounts in equal stretches of the run
+	failed int
+	due    int
+	unread error // why there are no records, where there should be
+}
+
+// slot is one request, as far as it tells whether two runs sent the same.
+type slot struct{ id, in, out int }
+
+// setting names what was sent.
+func (t *taken) setting() string {
+	if t.entry.Run != nil && t.entry.Run.Plan.Text != "" {
+		return t.entry.Run.Plan.Text
+	}
+	if l := harvest.Label(&t.entry.Result); l != "" {
+		return l
+	}
+	return t.entry.Name
+}
+
+func take(s *Sample, defs []def) *taken {
+	t := &taken{entry: &s.Entry, values: map[string]float64{}, lat: map[string]stats.Groups{}}
+	recs := s.Records
+	if recs == nil {
+		var err error
+		if recs, err = s.Entry.Records(); err != nil {
+			recs, t.unread = nil, err // the figures are still worth comparing
+		}
+	}
+	if s.Entry.Run != nil && len(recs) > 0 {
+		t.fromRecords(recs)
+	}
+	t.counts()
+	for _, d := range defs {
+		if v, ok := t.value(d); ok {
+			t.values[d.name] = v
+		}
+	}
+	return t
+}
+
+// counts finds how many requests there were and how many failed, where records do not tell.
+func (t *taken) counts() {
+	if t.due > 0 {
+		return
+	}
+	ok, haveOK := t.entry.Float("completed")
+	failed, haveFailed := t.entry.Float("failed")
+	if !haveFailed {
+		asked, err := strconv.ParseFloat(t.entry.Result.Context.Text("num_prompts"), 64)
+		if haveFailed = err == nil && asked >= ok; haveFailed {
+			failed = asked - ok
+		}
+	}
+	if haveOK && haveFailed {
+		t.failed, t.due = int(failed), int(ok+failed)
+	}
+}
+
+// value is a figure as it was printed, else computed from the records.
+func (t *taken) value(d def) (float64, bool) {
+	if d.name == errorRate {
+		return 100 * float64(t.failed) / float64(max(1, t.due)), t.due > 0
+	}
+	if v, ok := t.entry.Float(d.name); ok {
+		return v, !math.IsNaN(v) && !math.IsInf(v, 0)
+	}
+	g := t.lat[d.latency]
+	if len(g.Values) == 0 {
+		return 0, false
+	}
+	if d.pct == 0 {
+		return stats.Mean(g.Values), true
+	}
+	return stats.Percentile(g.Values, d.pct), true
+}
+
+func (t *taken) fromRecords(all []call.Record) {
+	run := t.entry.Run
+	plan := run.Plan.Metrics()
+	recs := make([]*call.Record, 0, len(all))
+	for i := range all {
+		if r := &all[i]; r.Phase == call.Measure && !r.Retried {
+			recs = append(recs, r)
+		}
+	}
+	slices.SortStableFunc(recs, func(a, b *call.Record) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Attempt, b.Attempt))
+	})
+	t.slots = make([]slot, 0, len(recs))
+	for _, r := range recs {
+		t.slots = append(t.slots, slot{r.ID, r.Asked.N, r.AskedOut})
+		if r.Outcome == call.Failed || r.Outcome == call.Dropped || r.Fault == call.FaultCutoff {
+			t.failed++
+		}
+	}
+	t.due = len(recs)
+	t.latencies(recs, plan)
+	t.works(recs, plan, time.Duration(run.Summary.DurationS*float64(time.Second)))
+}
+
+// ms is a duration in milliseconds.
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// latencies groups values by request; those that failed leave their place empty.
+func (t *taken) latencies(recs []*call.Record, plan metrics.Run) {
+	rule := plan.EndRule
+	if rule == "" {
+		rule = metrics.LastChunk
+	}
+	each := func(name string, f func(r *call.Record, dst []float64) []float64) {
+		g := stats.Groups{Ends: make([]int, 0, len(recs))}
+		for _, r := range recs {
+			if r.Outcome == call.OK {
+				g.Values = f(r, g.Values)
+			}
+			g.Ends = append(g.Ends, len(g.Values))
+		}
+		t.lat[name] = g
+	}
+	each("ttft", func(r *call.Record, dst []float64) []float64 {
+		if d, ok := metrics.TTFT(r); ok {
+			return append(dst, ms(d))
+		}
+		return dst
+	})
+	each("tpot", func(r *call.Record, dst []float64) []float64 {
+		if s, ok := metrics.TPOT(r, rule, plan.Tokenizer); ok {
+			return append(dst, 1000*s)
+		}
+		return dst
+	})
+	each("e2el", func(r *call.Record, dst []float64) []float64 {
+		if d, ok := metrics.Latency(r, rule); ok {
+			return append(dst, ms(d))
+		}
+		return dst
+	})
+	stride, nth := gapStride(recs), 0
+	each("itl", func(r *call.Record, dst []float64) []float64 {
+		nth++
+		// The offset differs per request so that no position in the answer is left out.
+		for j := 1 + nth%stride; j < len(r.Chunks); j += stride {
+			dst = append(dst, ms(r.Chunks[j].At-r.Chunks[j-1].At))
+		}
+		return dst
+	})
+}
+
+// maxGaps bounds the inter-token gaps looked at, and gapsEach those of one request, so that resampling
+// draws many requests rather than many gaps of few.
+const (
+	maxGaps  = 400_000
+	gapsEach = 64
+)
+
+func gapStride(recs []*call.Record) int {
+	total := 0
+	for _, r := range recs {
+		total += max(0, len(r.Chunks)-1)
+	}
+	each := total / max(1, len(recs))
+	return max(1+total/maxGaps, 1+(each-1)/gapsEach)
+}
+
+// A throughput needs at least fewStretches stretches, each a request's lifetime or longer, to show how
+// steady it was.
+const (
+	fewStretches = 8
+	mostStretchs = 40
+)
+
+// works cuts the run into stretches of at least one mean latency and adds up what was done in each. The
+// work of a request counts evenly over its time in flight: counting it when it ends would make waves of
+// requests that end together look like an unsteady server.
+func (t *taken) works(recs []*call.Record, plan metrics.Run, dur time.Duration) {
+	life := stats.Mean(t.lat["e2el"].Values)
+	n := 0
+	if life > 0 {
+		n = min(mostStretchs, int(ms(dur)/life))
+	}
+	if n < fewStretches {
+		return
+	}
+	t.work = make([][]float64, len(rates))
+	for i := range t.work {
+		t.work[i] = make([]float64, n)
+	}
+	step := float64(dur) / float64(n)
+	for _, r := range recs {
+		if r.Outcome != call.OK || r.Sent < 0 || r.End <= r.Sent {
+			continue
+		}
+		out := float64(metrics.OutputTokens(r, plan.Tokenizer))
+		amount := []float64{1, out, out + float64(metrics.InputTokens(r))}
+		from, to := float64(r.Sent-plan.Start)/step, float64(r.End-plan.Start)/step
+		for k := max(0, int(from)); k < n && float64(k) < to; k++ {
+			part := (min(to, float64(k+1)) - max(from, float64(k))) / (to - from)
+			for i, a := range amount {
+				t.work[i][k] += part * a
+			}
+		}
+	}
+}
