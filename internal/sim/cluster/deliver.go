@@ -56,7 +56,7 @@ func (c *Cluster) toEngine(id int32, remote bool) {
 	}
 	err := n.engine.Submit(sim.Request{
 		ID: int(id), Arrive: c.now, Prompt: s.call.Prompt, Out: s.call.Out, Stops: s.call.Stops, MaxOut: s.call.MaxOut,
-		OutStream: s.call.OutStream, Adapter: s.call.Adapter, Remote: remote,
+		OutStream: s.call.OutStream, Adapter: s.call.Adapter, Group: s.call.Group, Remote: remote,
 	})
 	if err != nil {
 		c.fail(id, err)

@@ -45,7 +45,7 @@ func (c *Cluster) toPrefill(id int32) {
 	s.node, s.prefill, s.phase = n.index, n.index, prefills
 	s.req.Queued = c.now
 	err := n.engine.Submit(sim.Request{
-		ID: int(id), Arrive: c.now, Prompt: s.call.Prompt, Out: 1, OutStream: s.call.OutStream, Adapter: s.call.Adapter,
+		ID: int(id), Arrive: c.now, Prompt: s.call.Prompt, Out: 1, OutStream: s.call.OutStream, Adapter: s.call.Adapter, Group: s.call.Group,
 	})
 	if err != nil {
 		c.fail(id, err)

@@ -18,6 +18,7 @@ type Call struct {
 	MaxOut    int  // limit on its output, 0: Out
 	OutStream uint64
 	Adapter   int
+	Group     uint64        // several calls that are answers to one prompt; 0: alone
 	GiveUp    time.Duration // the client leaves after this long; 0: never
 	Caller    Caller        // of a live run
 }

@@ -125,6 +125,9 @@ func (s *Server) decode(body []byte, e endpoint) (*genCall, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.n > s.choices {
+		return nil, badRequest("n", "this server answers with at most %d choices, n=%d was asked for", s.choices, c.n)
+	}
 	if c.model == "" {
 		c.model = s.cfg.Models[0]
 	}

@@ -39,6 +39,7 @@ type genCall struct {
 	logprobs     int  // alternatives to tell for each token; -1 for no logprobs at all
 	native       bool // SGLang's own endpoint rather than OpenAI's
 	adapter      int  // LoRA adapter, from 1
+	n            int  // answers
 }
 
 // promptText returns the prompt as text, however it came.
@@ -85,7 +86,7 @@ func decodeCall(body []byte, chat, needIDs bool) (*genCall, error) {
 	}
 	c := &genCall{
 		chat: chat, stream: b.Stream, model: b.Model, returnIDs: b.ReturnTokenIDs, stamp: b.Stamp,
-		minTokens: b.MinTokens, ignoreEOS: b.IgnoreEOS,
+		minTokens: b.MinTokens, ignoreEOS: b.IgnoreEOS, n: 1,
 	}
 	if o := b.StreamOptions; o != nil {
 		if !b.Stream {
@@ -93,8 +94,10 @@ func decodeCall(body []byte, chat, needIDs bool) (*genCall, error) {
 		}
 		c.usage, c.continuous = o.IncludeUsage, o.IncludeUsage && o.ContinuousUsage
 	}
-	if b.N != nil && *b.N != 1 {
-		return nil, badRequest("n", "this server answers with one choice, n=%d was asked for", *b.N)
+	if b.N != nil {
+		if c.n = *b.N; c.n < 1 {
+			return nil, badRequest("n", "n must be at least 1, got %d.", c.n)
+		}
 	}
 	if err := c.limits(&b); err != nil {
 		return nil, err

@@ -17,6 +17,14 @@ type encoder struct {
 	details   bool   // prompt_tokens_details in usage
 	stampKey  bool
 
+	voice          // of the answer being written
+	voices []voice // of all, when there are several; that of the current one is out of date
+	choice int32   // which is current
+}
+
+// voice is how far one answer has been written.
+type voice struct {
+	begin        int // its first word
 	word, stride int // the answer's words: outWords[word], then every stride-th
 	tokens       int // written so far
 	reasoned     int
@@ -25,13 +33,57 @@ type encoder struct {
 	text         []byte // all of the answer so far, for dialects that repeat it
 }
 
+// newVoice is an answer not yet begun; h decides its words.
+func newVoice(h uint64) voice {
+	w := int(h % uint64(len(outWords)))
+	return voice{begin: w, word: w, stride: int(h>>32%uint64(len(outWords)/2))*2 + 1}
+}
+
+// speak turns to one of several answers.
+func (e *encoder) speak(choice int32) {
+	if choice == e.choice || int(choice) >= len(e.voices) {
+		return
+	}
+	e.voices[e.choice] = e.voice
+	e.voice, e.choice = e.voices[choice], choice
+}
+
+// silent reports whether an answer has not begun.
+func (e *encoder) silent(choice int32) bool {
+	switch {
+	case choice == e.choice:
+		return e.tokens == 0
+	case int(choice) < len(e.voices):
+		return e.voices[choice].tokens == 0
+	}
+	return false
+}
+
+// total is the number of tokens of all answers.
+func (e *encoder) total() int {
+	n := e.tokens
+	for i := range e.voices {
+		if int32(i) != e.choice {
+			n += e.voices[i].tokens
+		}
+	}
+	return n
+}
+
 func newEncoder(s *stream, cfg *Config, created int64) encoder {
 	call, req := s.call, s.req
 	h := mix(cfg.Timetable.Seed ^ uint64(req.Index))
 	e := encoder{
 		call: call, req: req, cached: &s.cached, reasoning: cfg.ReasoningField, details: cfg.PromptTokensDetails,
-		stampKey: cfg.Stamp || call.stamp,
-		word:     int(h % uint64(len(outWords))), stride: int(h>>32%uint64(len(outWords)/2))*2 + 1,
+		stampKey: cfg.Stamp || call.stamp, voice: newVoice(h),
+	}
+	for i := range call.n {
+		if call.n > 1 {
+			e.voices = append(e.voices, newVoice(mix(h^uint64(i)<<40)))
+		}
+	}
+	if call.n > 1 {
+		e.voice = e.voices[0]
 	}
 	req.word, req.stride = e.word, e.stride
 	if call.native {
@@ -62,9 +114,11 @@ func quote(s string) []byte {
 }
 
 // role appends chat's first event, which carries no token.
-func (e *encoder) role(b []byte, at int64) []byte {
+func (e *encoder) role(b []byte, choice int32, at int64) []byte {
 	b = append(b, e.head...)
-	b = append(b, `{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]`...)
+	b = append(b, `{"index":`...)
+	b = strconv.AppendInt(b, int64(choice), 10)
+	b = append(b, `,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]`...)
 	if e.call.returnIDs {
 		b = append(b, `,"prompt_token_ids":`...)
 		b = appendIDs(b, e.req.Prompt)
@@ -78,18 +132,21 @@ func (e *encoder) output(b []byte, o Output, at int64, bad, mute bool) []byte {
 	if e.call.native {
 		return e.nativeOutput(b, o, at, bad, mute)
 	}
+	e.speak(o.Choice)
 	b = append(b, e.head...)
+	b = append(b, `{"index":`...)
+	b = strconv.AppendInt(b, int64(o.Choice), 10)
 	first := e.tokens == 0
 	word, start := e.word, e.length
 	if e.call.chat {
-		b = append(b, `{"index":0,"delta":{`...)
+		b = append(b, `,"delta":{`...)
 		b = e.delta(b, o, bad)
 		b = append(b, `},"logprobs":`...)
 		b = e.logprobs(b, word, o.Tokens, start)
 		b = append(b, `,"finish_reason":`...)
 		b = appendFinish(b, o.Finish, mute)
 	} else {
-		b = append(b, `{"index":0,"text":"`...)
+		b = append(b, `,"text":"`...)
 		b = e.words(b, o.Tokens, bad)
 		b = append(b, `","logprobs":`...)
 		b = e.logprobs(b, word, o.Tokens, start)
@@ -213,9 +270,10 @@ func (e *encoder) appendUsage(b []byte) []byte {
 	b = append(b, `{"prompt_tokens":`...)
 	b = strconv.AppendInt(b, int64(e.req.PromptTokens), 10)
 	b = append(b, `,"total_tokens":`...)
-	b = strconv.AppendInt(b, int64(e.req.PromptTokens+e.tokens), 10)
+	n := e.total()
+	b = strconv.AppendInt(b, int64(e.req.PromptTokens+n), 10)
 	b = append(b, `,"completion_tokens":`...)
-	b = strconv.AppendInt(b, int64(e.tokens), 10)
+	b = strconv.AppendInt(b, int64(n), 10)
 	if e.details {
 		b = append(b, `,"prompt_tokens_details":{"cached_tokens":`...)
 		b = strconv.AppendInt(b, e.cached.Load(), 10)

@@ -37,8 +37,19 @@ type Output struct {
 	Due    int64    // when it should have been written
 	Tokens int32    // tokens it carries
 	Kind   Kind     // what they are
-	Finish Finish   // set on the last output
+	Choice int32    // which of several answers they belong to, from 0
+	Finish Finish   // set on the last output of an answer
+	More   bool     // with Finish: other answers of the request go on
 	Err    *Failure // why the request failed; with FinishError only, and then without tokens
+}
+
+// ends reports whether the request is over with this output.
+func (o *Output) ends() bool { return o.Finish != Running && !o.More }
+
+// Chooser is an engine that can give several answers to one prompt.
+type Chooser interface {
+	// Choices is the most answers of one request.
+	Choices() int
 }
 
 // Failure is an error in the shape vLLM gives it.
@@ -121,6 +132,7 @@ type Request struct {
 	Chat         bool    // reasoning and tool calls exist only here
 	Timing       *Timing // the script's wishes for this request; nil for none
 	Adapter      int     // the LoRA adapter asked for, from 1; 0 for none
+	N            int     // answers asked for; 0 is one
 	Prepared     any     // what a Preparer left here
 
 	word, stride int // the answer's words
@@ -143,7 +155,7 @@ type EngineState struct {
 	CacheBlocks, CacheCapacity int
 
 	// What engines with a model of the hardware know besides.
-	Deferred    int // of Waiting, those that wait for KV from elsewhere
+	Deferred    int     // of Waiting, those that wait for KV from elsewhere
 	Swapped     int     // requests whose KV lies in the host's memory
 	HostUsage   float64 // share of that memory in use
 	Preemptions int64

@@ -31,7 +31,7 @@ func decodeNative(body []byte, needIDs bool) (*genCall, error) {
 	p := &b.Sampling
 	c := &genCall{
 		native: true, stream: b.Stream, stamp: b.Stamp, logprobs: -1, minTokens: p.MinTokens, ignoreEOS: p.IgnoreEOS,
-		maxTokens: nativeTokens,
+		maxTokens: nativeTokens, n: 1,
 	}
 	if p.N != nil && *p.N != 1 {
 		return nil, badRequest("n", "this server answers with one choice, n=%d was asked for", *p.N)
@@ -107,6 +107,6 @@ func (e *encoder) native(b []byte, f Finish, mute bool, at int64) []byte {
 // nativeBody renders the whole answer of /generate.
 func (w *pumping) nativeBody(f Finish) []byte {
 	e := &w.s.enc
-	e.text = append(e.text[:0], w.reply.text...)
+	e.text = append(e.text[:0], w.reply(0).text...)
 	return e.native(nil, f, w.s.fate.style.noFinish, Mono())
 }

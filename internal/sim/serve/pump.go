@@ -8,11 +8,11 @@ import (
 
 // pumping is the state of one pump: the blocking side of a stream, where faults live.
 type pumping struct {
-	s     *stream
-	frame frame
-	held  int // outputs in frame, not yet written
-	spare []item
-	reply reply // for answers that are not streamed
+	s       *stream
+	frame   frame
+	held    int // outputs in frame, not yet written
+	spare   []item
+	replies []reply // for answers that are not streamed, by choice
 }
 
 // floodBytes is how much a flooding stream writes at once.
@@ -45,7 +45,7 @@ func (w *pumping) plain(it item) bool {
 			return false
 		}
 	}
-	if it.out.Finish == Running {
+	if !it.out.ends() {
 		return true
 	}
 	s.end(it.out.status())
@@ -89,7 +89,7 @@ func (w *pumping) faulty(o Output) bool {
 		}
 	}
 	w.held++
-	if o.Finish != Running {
+	if o.ends() {
 		return w.finish(o, "ok", true)
 	}
 	if st.flood && len(w.frame.buf) < floodBytes || w.held < st.batch {
@@ -101,7 +101,7 @@ func (w *pumping) faulty(o Output) bool {
 // finish writes what ends a stream, and ends it.
 func (w *pumping) finish(o Output, status string, tail bool) bool {
 	s := w.s
-	if o.Finish == Running {
+	if !o.ends() {
 		s.srv.pacer.send(order{abort: s})
 	}
 	switch {
@@ -214,14 +214,27 @@ func (w *pumping) sleep(d time.Duration) bool {
 type reply struct {
 	text, reasoning, tool []byte
 	ids                   []byte
+	finish                Finish
+}
+
+// reply is the answer so far of one choice.
+func (w *pumping) reply(choice int32) *reply {
+	for len(w.replies) <= int(choice) {
+		w.replies = append(w.replies, reply{})
+	}
+	return &w.replies[choice]
 }
 
 func (w *pumping) collect(o Output) bool {
-	s, r := w.s, &w.reply
+	s := w.s
 	if o.Err != nil {
 		return w.refuse(o)
 	}
-	at := Mono()
+	at, r := Mono(), w.reply(o.Choice)
+	s.enc.speak(o.Choice)
+	if o.Finish != Running {
+		r.finish = o.Finish
+	}
 	if s.call.returnIDs {
 		if len(r.ids) > 0 {
 			r.ids = append(r.ids, ',')
@@ -240,11 +253,11 @@ func (w *pumping) collect(o Output) bool {
 	}
 	s.enc.tokens += int(o.Tokens)
 	s.token(at, o)
-	if o.Finish == Running {
+	if !o.ends() {
 		return true
 	}
 	s.truth.Finish = o.Finish.String()
-	s.note(Event{At: Mono(), Due: o.Due, Tokens: int32(s.enc.tokens), Kind: EventToken})
+	s.note(Event{At: Mono(), Due: o.Due, Tokens: int32(s.enc.total()), Kind: EventToken})
 	body := w.body
 	if s.call.native {
 		body = w.nativeBody
@@ -271,8 +284,8 @@ func (w *pumping) refuse(o Output) bool {
 }
 
 // body renders the whole answer.
-func (w *pumping) body(f Finish) []byte {
-	s, r := w.s, &w.reply
+func (w *pumping) body(Finish) []byte {
+	s := w.s
 	b := []byte(`{"id":`)
 	prefix, object := "cmpl-", "text_completion"
 	if s.call.chat {
@@ -283,36 +296,11 @@ func (w *pumping) body(f Finish) []byte {
 	b = strconv.AppendInt(b, s.srv.created(), 10)
 	b = append(b, `,"model":`...)
 	b = append(b, quote(s.call.model)...)
-	b = append(b, `,"choices":[{"index":0,`...)
-	if s.call.chat {
-		b = append(b, `"message":{"role":"assistant","content":`...)
-		b = append(b, quote(string(r.text))...)
-		if r.reasoning != nil {
-			b = append(b, `,"`+s.enc.reasoning+`":`...)
-			b = append(b, quote(string(r.reasoning))...)
-		}
-		if r.tool != nil {
-			b = append(b, `,"tool_calls":[{"id":"call-0","type":"function","function":{"name":"look_up","arguments":`...)
-			b = append(b, quote(string(r.tool))...)
-			b = append(b, `}}]`...)
-		}
-		b = append(b, '}')
-	} else {
-		b = append(b, `"text":`...)
-		b = append(b, quote(string(r.text))...)
+	b = append(b, `,"choices":[`...)
+	for i := range w.replies {
+		b = w.choice(comma(b, i), int32(i))
 	}
-	b = append(b, `,"logprobs":`...)
-	b = s.enc.logprobs(b, s.req.word, int32(s.enc.tokens), 0)
-	b = append(b, `,"finish_reason":`...)
-	b = appendFinish(b, f, s.fate.style.noFinish)
-	b = append(b, `,"stop_reason":null`...)
-	if s.call.returnIDs {
-		b = append(b, `,"token_ids":[`...)
-		b = append(b, r.ids...)
-		b = append(b, `],"prompt_token_ids":`...)
-		b = appendIDs(b, s.req.Prompt)
-	}
-	b = append(b, `}],"usage":`...)
+	b = append(b, `],"usage":`...)
 	b = s.enc.appendUsage(b)
 	if m := s.metrics(); m != nil {
 		b = append(b, `,"metrics":`...)
@@ -321,6 +309,48 @@ func (w *pumping) body(f Finish) []byte {
 	if s.enc.stampKey {
 		b = append(b, `,"spate_ns":`...)
 		b = strconv.AppendInt(b, Mono(), 10)
+	}
+	return append(b, '}')
+}
+
+// choice renders one answer of a whole response.
+func (w *pumping) choice(b []byte, i int32) []byte {
+	s, r := w.s, &w.replies[i]
+	s.enc.speak(i)
+	b = append(b, `{"index":`...)
+	b = strconv.AppendInt(b, int64(i), 10)
+	if s.call.chat {
+		b = w.message(append(b, `,"message":`...), r)
+	} else {
+		b = append(b, `,"text":`...)
+		b = append(b, quote(string(r.text))...)
+	}
+	b = append(b, `,"logprobs":`...)
+	b = s.enc.logprobs(b, s.enc.begin, int32(s.enc.tokens), 0)
+	b = append(b, `,"finish_reason":`...)
+	b = appendFinish(b, r.finish, s.fate.style.noFinish)
+	b = append(b, `,"stop_reason":null`...)
+	if s.call.returnIDs {
+		b = append(b, `,"token_ids":[`...)
+		b = append(b, r.ids...)
+		b = append(b, `],"prompt_token_ids":`...)
+		b = appendIDs(b, s.req.Prompt)
+	}
+	return append(b, '}')
+}
+
+// message renders a chat answer.
+func (w *pumping) message(b []byte, r *reply) []byte {
+	b = append(b, `{"role":"assistant","content":`...)
+	b = append(b, quote(string(r.text))...)
+	if r.reasoning != nil {
+		b = append(b, `,"`+w.s.enc.reasoning+`":`...)
+		b = append(b, quote(string(r.reasoning))...)
+	}
+	if r.tool != nil {
+		b = append(b, `,"tool_calls":[{"id":"call-0","type":"function","function":{"name":"look_up","arguments":`...)
+		b = append(b, quote(string(r.tool))...)
+		b = append(b, `}}]`...)
 	}
 	return append(b, '}')
 }

@@ -75,6 +75,7 @@ type Server struct {
 	truth      TruthLog
 	keepEvents bool
 	needIDs    bool
+	choices    int // most answers to one prompt
 	script     atomic.Pointer[Script]
 	metrics    counters
 	late       lateHist
@@ -133,6 +134,7 @@ func newServer(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, conns: make(map[*conn]struct{}), dying: make(chan struct{}), started: time.Now()}
 	s.keepEvents = cfg.Truth || cfg.TruthFile != ""
 	s.needIDs = cfg.Engine != nil || cfg.Timetable.PrefixCache
+	s.choices = choicesOf(cfg.Engine)
 	s.script.Store(cfg.Script)
 	s.metrics.init()
 	s.endpoints = s.routes()
@@ -246,7 +248,7 @@ func (s *Server) open(call *genCall, id string, arrived int64) *stream {
 	}
 	req := &Request{
 		Index: index, ID: id, Arrived: arrived, Prompt: call.ids, PromptTokens: call.promptTokens, Chat: call.chat,
-		MaxTokens: call.maxTokens, MinTokens: call.minTokens, IgnoreEOS: call.ignoreEOS, Adapter: call.adapter,
+		MaxTokens: call.maxTokens, MinTokens: call.minTokens, IgnoreEOS: call.ignoreEOS, Adapter: call.adapter, N: call.n,
 	}
 	st := &stream{
 		srv: s, call: call, req: req,
@@ -267,6 +269,14 @@ func (s *Server) open(call *genCall, id string, arrived int64) *stream {
 	}
 	s.active.Add(1)
 	return st
+}
+
+// choicesOf is the most answers an engine gives to one prompt.
+func choicesOf(e Engine) int {
+	if c, ok := e.(Chooser); ok {
+		return c.Choices()
+	}
+	return 1
 }
 
 // submit hands a stream to the engine, and starts its pump if it needs one all along.

@@ -77,9 +77,9 @@ const (
 func (s *stream) has(p part, o Output) bool {
 	switch p {
 	case partRole:
-		return s.call.chat && s.n == 0 && o.Err == nil
+		return s.call.chat && o.Err == nil && (s.n == 0 || s.enc.silent(o.Choice))
 	case partTail:
-		return o.Finish != Running
+		return o.ends()
 	default:
 		return p == partToken
 	}
@@ -91,7 +91,7 @@ func (s *stream) fill(f *frame, p part, o Output, bad bool) {
 	at := Mono()
 	switch p {
 	case partRole:
-		f.buf = s.enc.role(f.buf, at)
+		f.buf = s.enc.role(f.buf, o.Choice, at)
 		s.note(Event{At: at, Due: o.Due, Kind: EventRole})
 	case partToken:
 		if o.Err != nil {
@@ -124,7 +124,12 @@ func (s *stream) note(e Event) {
 // token counts one token event written at a true time.
 func (s *stream) token(at int64, o Output) {
 	m := &s.srv.metrics
-	if s.n == 0 {
+	if o.Choice > 0 { // the gaps of a stream are those of its first answer
+		s.n++
+		m.generated.Add(int64(o.Tokens))
+		return
+	}
+	if s.last == 0 {
 		s.first = at
 		m.ttft.observe(at - s.req.Arrived)
 	} else {
@@ -185,7 +190,7 @@ func (s *stream) deliver(w *scribe, o Output) {
 			return
 		}
 	}
-	if o.Finish != Running {
+	if o.ends() {
 		s.end(o.status())
 	}
 }
@@ -279,7 +284,7 @@ func (s *stream) end(status string) {
 		return
 	}
 	t := s.truth
-	t.Status, t.Scheduled, t.Cached, t.Tokens = status, s.scheduled.Load(), int(s.cached.Load()), s.enc.tokens
+	t.Status, t.Scheduled, t.Cached, t.Tokens = status, s.scheduled.Load(), int(s.cached.Load()), s.enc.total()
 	s.srv.settle(s)
 	if !s.keep || s.srv.closing.Load() {
 		s.wire.kill(false)

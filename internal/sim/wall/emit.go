@@ -23,7 +23,7 @@ func (c *call) Tokens(n int, first, last bool) {
 	}
 	if last {
 		c.id = -1
-		if core.PrefixCaching {
+		if core.PrefixCaching && c.choice == 0 {
 			e.memory.learn(c)
 		}
 	}
@@ -68,7 +68,7 @@ func (e *Engine) emit(c *call, tokens int, last bool) {
 // output makes the next output of a request from at most n tokens.
 func (e *Engine) output(c *call, n int) serve.Output {
 	a := &e.cfg.Answers
-	o := serve.Output{Due: e.mono(e.now)}
+	o := serve.Output{Due: e.mono(e.now), Choice: c.choice}
 	think, tool := 0, c.want
 	if c.req.Chat {
 		think, tool = a.Reasoning, max(c.want-a.ToolTokens, 0)
@@ -89,7 +89,7 @@ func (e *Engine) output(c *call, n int) serve.Output {
 
 // write emits an output, unless the request's script has its stream stall here.
 func (e *Engine) write(c *call, o serve.Output) {
-	if tm := c.req.Timing; tm != nil && tm.Stall != 0 && tm.StallAt == c.events && !c.hold {
+	if tm := c.req.Timing; tm != nil && c.choice == 0 && tm.Stall != 0 && tm.StallAt == c.events && !c.hold {
 		if tm.Stall < 0 {
 			c.mute = true
 		} else {
@@ -105,7 +105,13 @@ func (e *Engine) write(c *call, o serve.Output) {
 		c.held = append(c.held, o)
 		return
 	}
+	e.send(c, o)
+}
+
+// send emits an output. With the last one of an answer it is known whether others go on.
+func (e *Engine) send(c *call, o serve.Output) {
 	if o.Finish != serve.Running {
+		o.More = c.family != nil && c.family.left > 1
 		e.close(c)
 	}
 	c.out.Emit(o)
@@ -119,10 +125,7 @@ func (e *Engine) resume(c *call) {
 			return
 		}
 		o.Due = e.mono(e.now)
-		if o.Finish != serve.Running {
-			e.close(c)
-		}
-		c.out.Emit(o)
+		e.send(c, o)
 	}
 	c.held = nil
 }
