@@ -212,9 +212,6 @@ func reportText(w io.Writer, set []runs.Entry) error {
 // html is the page, with what the figures say and what limited each run.
 func html(w io.Writer, set []runs.Entry, f reportFlags) error {
 	opt := page.Options{Title: f.title, Says: table.Says(set), Explain: reasons(set)}
-	if f.table.GroupBy != "" && f.table.GroupBy != "none" {
-		opt.GroupBy = []string{f.table.GroupBy}
-	}
 	return page.Write(w, set, opt)
 }
 

@@ -78,7 +78,7 @@ func (in *reader) check(paths []string) error {
 		_, err := os.Stat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			all = append(all, fmt.Errorf("%s does not exist%s", path, nearestFile(path)))
+			all = append(all, fmt.Errorf("%s does not exist%s", path, NearestFile(path)))
 		case err != nil:
 			all = append(all, fmt.Errorf("open: %w", err))
 		}
@@ -86,8 +86,8 @@ func (in *reader) check(paths []string) error {
 	return errors.Join(all...)
 }
 
-// nearestFile is a hint at a file of nearly that name.
-func nearestFile(path string) string {
+// NearestFile is a hint at a file of nearly that name; empty when there is none.
+func NearestFile(path string) string {
 	dir := filepath.Dir(path)
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -82,7 +82,7 @@ func (f *Finder) one(ctx context.Context, ref string) ([]runs.Entry, error) {
 	} else {
 		id, err := f.store.ID(ctx, ref)
 		if errors.Is(err, ErrUnknown) {
-			return nil, fmt.Errorf("%s is neither a file nor a folder: %w", ref, err)
+			return nil, fmt.Errorf("%s is neither a file nor a folder: %w%s", ref, err, runs.NearestFile(ref))
 		}
 		if err != nil {
 			return nil, err
@@ -117,7 +117,7 @@ func (f *Finder) open(ctx context.Context, ref string) error {
 	case f.Where == "" || f.Where == None:
 		return fmt.Errorf("%s does not exist, and there is no store to look in", ref)
 	case !Exists(f.Where):
-		return fmt.Errorf("%s is neither a file nor a folder, and there is no store at %s yet", ref, f.Where)
+		return fmt.Errorf("%s is neither a file nor a folder, and there is no store at %s yet%s", ref, f.Where, runs.NearestFile(ref))
 	}
 	var err error
 	f.store, err = Open(ctx, f.Where)
