@@ -27,6 +27,7 @@ type Bench struct {
 	Check   Check   `json:"check"`
 	Sim     Sim     `json:"sim"`
 	Observe Observe `json:"observe"`
+	Repeat  Repeat  `json:"repeat,omitzero"`
 
 	// Given says which flags (canonical names, with dashes) were set and by what; a flag that is
 	// not in it has its default.

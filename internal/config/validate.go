@@ -38,6 +38,7 @@ func (b *Bench) Validate() error {
 	b.checkBody(c)
 	b.checkOutput(c)
 	b.checkSim(c)
+	b.checkRepeat(c)
 	b.checkObserve(c)
 	if len(c.found) == 0 {
 		return nil

@@ -27,6 +27,7 @@ const (
 	GroupCheck   Group = "check"
 	GroupObserve Group = "observe"
 	GroupSim     Group = "sim"
+	GroupRepeat  Group = "repeat"
 	GroupGeneral Group = "general"
 	GroupLater   Group = "later"
 )
@@ -46,6 +47,7 @@ var groups = []struct {
 	{GroupCheck, "what the run is judged by"},
 	{GroupObserve, "what is watched while it goes"},
 	{GroupSim, "the embedded server"},
+	{GroupRepeat, "several runs, and how they compare"},
 	{GroupGeneral, "flags about flags"},
 	{GroupLater, "known, not in this version"},
 }
@@ -109,7 +111,7 @@ func table(b *config.Bench) []*Def {
 	var all []*Def
 	for _, group := range [][]Def{
 		datasetFlags(b), targetFlags(b), modelFlags(b), loadFlags(b), bodyFlags(b),
-		clientFlags(b), outputFlags(b), checkFlags(b), observeFlags(b), simFlags(b), laterFlags(), generalFlags(),
+		clientFlags(b), outputFlags(b), checkFlags(b), observeFlags(b), simFlags(b), repeatFlags(b), laterFlags(), generalFlags(),
 	} {
 		for i := range group {
 			all = append(all, &group[i])

@@ -123,7 +123,6 @@ func laterFlags() []Def {
 		{Name: "osl-stddev", value: text(), Needs: "length distributions", Help: "spread of output lengths"},
 		{Name: "seq-dist", value: text(), Needs: "length distributions", Help: "mix of lengths"},
 		{Name: "tokenizer-revision", value: text(), Needs: "downloads of tokenizers", Help: "revision of the tokenizer"},
-		{Name: "num-runs", value: text(), Needs: "repeated runs", Help: "runs to repeat", Also: also("num-profile-runs")},
 		{Name: "confidence", value: text(), Needs: "intervals other than 95 %", Help: "level of the intervals", Also: also("confidence-level")},
 		{Name: "sweep-max-concurrency", value: text(), Needs: "sweeps", Help: "levels of concurrency to go through"},
 		{Name: "sweep-request-rate", value: text(), Needs: "sweeps", Help: "rates to go through"},
