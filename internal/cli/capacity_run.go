@@ -18,6 +18,7 @@ import (
 	"spate/internal/config"
 	"spate/internal/driver"
 	"spate/internal/result"
+	"spate/internal/runs"
 	"spate/internal/sweep"
 )
 
@@ -56,6 +57,7 @@ func (h *hunt) run(ctx context.Context) error {
 	for made := 0; ; {
 		probe, more := h.search.Next()
 		if !more {
+			h.keep(ctx)
 			return h.conclude()
 		}
 		key := h.key(probe)
@@ -324,6 +326,19 @@ func (h *hunt) conclude() error {
 		return exit{ExitUnmet}
 	}
 	return nil
+}
+
+// keep puts the probes into the store.
+func (h *hunt) keep(ctx context.Context) {
+	var entries []runs.Entry
+	for _, l := range h.search.Answer().Levels {
+		for i := range l.Probes {
+			if run, err := result.Open(l.Probes[i].Run); err == nil {
+				entries = append(entries, runs.FromRun(run))
+			}
+		}
+	}
+	h.m.keep(ctx, h.o.noStore, h.args, entries)
 }
 
 // smallest is how many requests the shortest probe had that came to its end.

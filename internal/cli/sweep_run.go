@@ -17,8 +17,10 @@ import (
 	"spate/internal/predict"
 	"spate/internal/profile"
 	"spate/internal/result"
+	"spate/internal/runs"
 	"spate/internal/sim/serve"
 	"spate/internal/sweep"
+	"spate/internal/table"
 )
 
 // measuring is how commands that make many runs make one of them.
@@ -68,6 +70,7 @@ func runSweep(ctx context.Context, p Process, o *sweepOptions, own *pflag.FlagSe
 	if err != nil {
 		return err
 	}
+	m.keep(ctx, o.noStore, plan.Args(&plan.Points[0]), out.Entries)
 	return m.conclude(o, folder, out, interrupted())
 }
 
@@ -250,6 +253,18 @@ func namedProfile(p Process, name string) (*profile.Profile, error) {
 	return findProfile(p, shipped, name)
 }
 
+// keep puts runs into the store, unless they were predicted or the user wants none. Those that are
+// there already stay as they are.
+func (m *measuring) keep(ctx context.Context, no bool, args []string, entries []runs.Entry) {
+	cfg, err := m.p.resolve(args)
+	if no || err != nil || cfg.Output.NoStore || m.profile != nil {
+		return
+	}
+	if kept := keep(ctx, m.p, cfg.Output.Store, entries); len(kept) > 0 {
+		say(m.p.Stderr, "%d %s in the store\n", len(kept), map[bool]string{true: "run is", false: "runs are"}[len(kept) == 1])
+	}
+}
+
 // conclude shows what the sweep has so far, and how to go on.
 func (m *measuring) conclude(o *sweepOptions, f *sweep.Folder, out *sweep.Outcome, interrupted bool) error {
 	p := m.p
@@ -284,7 +299,7 @@ func (m *measuring) tables(o *sweepOptions, f *sweep.Folder, out *sweep.Outcome)
 		}
 		b.WriteByte('\n')
 	}
-	if err := markdown(&b, out.Entries, reportFlags{}); err != nil {
+	if err := table.Markdown(&b, out.Entries, table.Options{}); err != nil { // what it says in sentences is for reports
 		return err
 	}
 	if _, err := m.p.Stdout.Write(b.Bytes()); err != nil {

@@ -71,4 +71,4 @@ func takesList(d *flags.Def) bool {
 }
 
 // ours are settings that a sweep makes itself for every run.
-var ours = []string{"output-dir", "no-output", "dry-run", "config", "help"}
+var ours = []string{"output-dir", "no-output", "dry-run", "config", "help", "repeat", "interleave"}
