@@ -34,7 +34,7 @@ type Job struct {
 	Home    string
 
 	Stdout io.Writer // vLLM's lines
-	Stderr io.Writer // notes and the live view
+	Stderr io.Writer // notes and the live view; a *report.Console where the caller has something to say too
 	View   report.LiveOptions
 
 	// Stop, when closed, ends sending and lets requests in flight finish.
@@ -65,6 +65,8 @@ type session struct {
 	run     *result.Run
 	folder  *result.Folder
 	memory  *recorder.Memory
+	console *report.Console // standard error
+	writing sync.WaitGroup  // of what is written beside the run
 	notes   []string
 }
 
@@ -74,6 +76,7 @@ func Run(ctx context.Context, job Job) (*Outcome, error) {
 	restore := driver.Tune()
 	defer restore()
 	s := &session{Job: job, clock: call.NewClock()}
+	s.shareConsole()
 	defer s.close()
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
@@ -86,6 +89,16 @@ func Run(ctx context.Context, job Job) (*Outcome, error) {
 		s.note("the run ended early: %v", err)
 	}
 	return s.conclude(res)
+}
+
+// shareConsole makes messages and the live view share standard error. The caller may have made it a
+// console already, to write there itself.
+func (s *session) shareConsole() {
+	var ok bool
+	if s.console, ok = s.Stderr.(*report.Console); !ok {
+		s.console = report.NewConsole(s.Stderr)
+		s.Stderr = s.console
+	}
 }
 
 // prepare does everything that can be done before the first measured request.
@@ -166,8 +179,9 @@ func (s *session) measure(ctx context.Context) (driver.Result, error) {
 		Plan: s.load.plan, Source: s.load.source, Warmup: s.load.warmup, Doer: counted{s.client, progress},
 		Sink: s.sink(progress), Clock: s.clock, Retries: s.Config.Client.Retries,
 		Grace: s.Config.Load.GracePeriod, Ahead: s.load.ahead, Stop: s.Stop,
-		Settle: s.tokens.settle, Live: live,
+		Settle: s.tokens.settle, Live: live, Began: s.began,
 	})
+	s.writing.Wait()
 	probes()
 	s.watch.stop(ctx, s)
 	s.profile(ctx, "/stop_profile")
@@ -193,7 +207,7 @@ func (s *session) conclude(res driver.Result) (*Outcome, error) {
 	recs := s.memory.Records()
 	r := s.run
 	r.Plan.Start = s.measuredFrom(res)
-	r.Plan.End = lastEnd(recs, r.Plan.Start)
+	r.Plan.End = result.LastEnd(recs, r.Plan.Start)
 	r.Plan.Due = 0 // every due request has a record
 	r.Ended = s.clock.Start().Add(res.End)
 	r.State = result.Complete
@@ -216,6 +230,21 @@ func (s *session) conclude(res driver.Result) (*Outcome, error) {
 	return out, saveErr
 }
 
+// began keeps when the measured part began, beside the run, for the case that this process is killed.
+func (s *session) began(at time.Duration) {
+	if s.folder == nil {
+		return
+	}
+	if s.load.plan.Due != nil {
+		at += s.load.offset
+	}
+	s.writing.Go(func() {
+		if err := s.folder.Began(s.run, at); err != nil {
+			s.say("note: %v", err)
+		}
+	})
+}
+
 // measuredFrom is where the measured part begins: the origin of its schedule in an open loop, as vLLM
 // counts it, and the first measured request in a closed one.
 func (s *session) measuredFrom(res driver.Result) time.Duration {
@@ -226,17 +255,6 @@ func (s *session) measuredFrom(res driver.Result) time.Duration {
 		return res.Start
 	}
 	return res.Measure
-}
-
-// lastEnd is the end of the last measured response.
-func lastEnd(recs []call.Record, start time.Duration) time.Duration {
-	end := start
-	for i := range recs {
-		if recs[i].Phase == call.Measure && recs[i].Outcome != call.Dropped {
-			end = max(end, recs[i].End)
-		}
-	}
-	return end
 }
 
 // noteOddities says what a reader should know about how the run went.

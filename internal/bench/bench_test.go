@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"spate/internal/call"
@@ -242,6 +243,49 @@ func TestStoppingLeavesNothingRunning(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestRecoveredAsFinished takes the result of finished runs away: what is computed from the rest, as
+// after a kill, has the same figures.
+func TestRecoveredAsFinished(t *testing.T) {
+	srv := start(t, serve.Config{Timetable: serve.TimetableConfig{TTFT: 5 * time.Millisecond, ITL: time.Millisecond, TTFTSpread: 5 * time.Millisecond}})
+	for name, load := range map[string][]string{
+		"burst":                    {"--num-prompts", "12"},
+		"burst after a warm-up":    {"--num-prompts", "12", "--num-warmups", "3"},
+		"rate":                     {"--num-prompts", "20", "--request-rate", "100"},
+		"rate with a warm-up":      {"--num-prompts", "20", "--request-rate", "100", "--num-warmups", "10"},
+		"rate with a timed one":    {"--num-prompts", "20", "--request-rate", "100", "--warmup-duration", "100ms"},
+		"closed loop":              {"--num-prompts", "20", "--max-concurrency", "3"},
+		"closed loop, warmed up":   {"--num-prompts", "20", "--max-concurrency", "3", "--num-warmups", "7"},
+		"cap and time, some queue": {"--duration", "300ms", "--request-rate", "600", "--max-concurrency", "2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := job(t, append([]string{"--base-url", srv.URL(), "--model", "spate-sim", "--skip-tokenizer-init", "--random-input-len", "8", "--random-output-len", "4", "--goodput", "ttft:6"}, load...)...)
+			finished := run(t, t.Context(), j).Run
+			if err := os.Remove(filepath.Join(j.Config.Output.OutputDir, result.ResultFile)); err != nil {
+				t.Fatal(err)
+			}
+			again, err := result.Open(j.Config.Output.OutputDir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again.State != result.Recovered || again.Plan.Start != finished.Plan.Start || again.Plan.End != finished.Plan.End {
+				t.Errorf("%s: from %v to %v, want %v to %v", again.State, again.Plan.Start, again.Plan.End, finished.Plan.Start, finished.Plan.End)
+			}
+			if d := cmp.Diff(asJSON(t, finished.Summary), asJSON(t, again.Summary)); d != "" {
+				t.Errorf("figures (-finished +recovered):\n%s", d)
+			}
+		})
+	}
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	raw, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
 }
 
 // TestRuntimeIsRestored checks that a run leaves the process as it found it.

@@ -43,7 +43,7 @@ func (s *session) startView(ctx context.Context, live *driver.Live, progress *re
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = report.NewLive(s.Stderr, snap, s.View).Run(ctx) }) // a lost terminal ends the view, not the run
+	wg.Go(func() { _ = s.console.Show(ctx, snap, s.View) }) // a lost terminal ends the view, not the run
 	return func() {
 		cancel()
 		wg.Wait()

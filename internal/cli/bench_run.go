@@ -25,6 +25,8 @@ const spareFiles = 64
 
 // runBench measures one server with the given settings and returns the exit code.
 func runBench(ctx context.Context, p Process, cfg *config.Bench) int {
+	view := p.view(cfg.Output.UI)
+	p.Stderr = report.NewConsole(p.Stderr) // what is said during the run goes above the live view
 	ctx, stop, interrupted, done := interrupts(ctx, p)
 	defer done()
 	if cfg.Sim.Enabled {
@@ -43,7 +45,7 @@ func runBench(ctx context.Context, p Process, cfg *config.Bench) int {
 	raiseFiles(p, cfg)
 	job := bench.Job{
 		Config: cfg, Command: append([]string{"spate"}, config.Redact(p.Args)...), Version: Version,
-		Getenv: p.getenv, Home: p.home(), Stdout: p.Stdout, Stderr: p.Stderr, View: p.view(cfg.Output.UI), Stop: stop,
+		Getenv: p.getenv, Home: p.home(), Stdout: p.Stdout, Stderr: p.Stderr, View: view, Stop: stop,
 	}
 	if cfg.Output.DryRun {
 		return dryRun(ctx, p, job)

@@ -46,6 +46,9 @@ type Config struct {
 	Settle func(*call.Record)
 	// Live, if set, is kept up to date for a progress view.
 	Live *Live
+	// Began, if set, is told once when Result.Start is known, or Result.Measure where that is later: with
+	// a warm-up in a closed loop. Requests wait until it returns.
+	Began func(at time.Duration)
 }
 
 // Warmup are requests that take the first places of the plan. In an open loop there are N of them and
@@ -128,6 +131,9 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 
 	res := Result{Start: cfg.Clock.Now()}
 	stop, disarm := r.stopper(ctx, res.Start, cancel)
+	if cfg.Plan.Due != nil || r.warm == nil {
+		r.began(res.Start)
+	}
 	if cfg.Plan.Due == nil {
 		r.closedLoop(stop, res.Start)
 	} else {
@@ -440,8 +446,17 @@ func (r *run) noteDue(req *call.Request, now time.Duration) {
 	if r.measure == call.Unset {
 		close(r.measuring)
 		r.measure = now
+		if r.cfg.Plan.Due == nil && r.warm != nil {
+			r.began(now)
+		}
 	}
 	r.measure = min(r.measure, now)
+}
+
+func (r *run) began(at time.Duration) {
+	if r.cfg.Began != nil {
+		r.cfg.Began(at)
+	}
 }
 
 // slot serves queued requests one after the other.

@@ -309,6 +309,32 @@ func TestWarmupInAnOpenLoopTakesTheFirstPlaces(t *testing.T) {
 	}
 }
 
+// TestBegan: whoever asks is told the beginning of the measured part, once, as the result has it.
+func TestBegan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, c := range map[string]struct {
+			plan schedule.Plan
+			warm int
+			want func(Result) time.Duration
+		}{
+			"burst":                 {must(schedule.Burst(5)), 0, func(r Result) time.Duration { return r.Start }},
+			"burst with a warm-up":  {must(schedule.Burst(5)), 2, func(r Result) time.Duration { return r.Start }},
+			"closed":                {must(schedule.Closed(2, 5)), 0, func(r Result) time.Duration { return r.Measure }},
+			"closed with a warm-up": {must(schedule.Closed(2, 5)), 4, func(r Result) time.Duration { return r.Measure }},
+		} {
+			var told []time.Duration
+			cfg := Config{Plan: c.plan, Source: &numbers{n: 5}, Began: func(at time.Duration) { told = append(told, at) }}
+			if c.warm > 0 {
+				cfg.Warmup = &Warmup{Source: &numbers{n: c.warm}, N: c.warm}
+			}
+			got := play(t, cfg, &server{takes: 10 * time.Millisecond})
+			if len(told) != 1 || told[0] != c.want(got.res) {
+				t.Errorf("%s: told %v, want %v", name, told, c.want(got.res))
+			}
+		}
+	})
+}
+
 func TestSourceTrouble(t *testing.T) {
 	boom := errors.New("bad row 7")
 	mem, srv, clock := recorder.NewMemory(0), &server{}, call.NewClock()

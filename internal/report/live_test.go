@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"strings"
 	"sync"
@@ -201,6 +202,43 @@ func TestLiveOnATerminal(t *testing.T) {
 		}
 		got := scr.text()
 		if !scr.cursor || got[0] != "a message without an end" || strings.Join(got[2:], "") != Line(snap) {
+			t.Errorf("after the end: cursor %v, screen %q", scr.cursor, got)
+		}
+	})
+}
+
+// TestConsole writes messages from elsewhere before, during and after a view: none disturbs it.
+func TestConsole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		scr := newScreen(60)
+		c := NewConsole(scr)
+		say := func(text string) {
+			if n, err := io.WriteString(c, text); n != len(text) || err != nil {
+				t.Errorf("write: %d, %v", n, err)
+			}
+		}
+		say("before\n")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			done <- c.Show(ctx, snapshot, LiveOptions{TTY: true, Width: func() int { return 60 }})
+		}()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		say("\ninterrupted: waiting\n")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		want := append([]string{"before", "", "interrupted: waiting"}, append(Render(snapshot(), 59, false), "")...)
+		if d := cmp.Diff(want, scr.text()); d != "" {
+			t.Errorf("screen (-want +got):\n%s", d)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		say("after\n")
+		got := scr.text()
+		if n := len(got); !scr.cursor || got[2] != "interrupted: waiting" || got[n-2] != "after" || strings.Join(got[3:n-2], "") != Line(snapshot()) {
 			t.Errorf("after the end: cursor %v, screen %q", scr.cursor, got)
 		}
 	})

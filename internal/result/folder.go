@@ -10,13 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"spate/internal/recorder"
 )
 
 // The files of a run folder.
 const (
-	RunFile         = "run.json"         // the run as planned, written before the first request
+	RunFile         = "run.json"         // the run as planned, written before the first request; when it began, soon after
 	RecordsFile     = "records.jsonl"    // one line per attempt, as they end
 	ResultFile      = "result.json"      // everything, written at the end
 	CommandFile     = "command.txt"      // the command, ready to paste
@@ -139,6 +140,14 @@ func (f *Folder) begin(run *Run) error {
 		return err
 	}
 	return f.environment(run)
+}
+
+// Began writes down when the measured part of a run began, without which a recovered run would have to
+// take its first request for it. It does not touch the run it is given.
+func (f *Folder) Began(run *Run, at time.Duration) error {
+	planned := *run
+	planned.Plan.Start = at
+	return f.writeJSON(RunFile, &planned)
 }
 
 func (f *Folder) environment(run *Run) error {

@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
+	"spate/internal/call"
 	"spate/internal/observe"
 	"spate/internal/recorder"
 	"spate/internal/verdict"
@@ -102,6 +104,7 @@ func recoverRun(dir, why string) (*Run, error) {
 		run.Notes = append(run.Notes, RecordsFile+": "+damage.String())
 	}
 	run.Plan.Due = 0 // what fell due after the last record is not known
+	run.Plan.bound(recs)
 	run.Records = recorder.Stats{Accepted: int64(len(recs)), Written: int64(len(recs))}
 	run.Compute(recs)
 	if samples, err := observe.ReadSamples(dir); err == nil {
@@ -113,6 +116,31 @@ func recoverRun(dir, why string) (*Run, error) {
 		run.Notes = append(run.Notes, fmt.Sprintf("%d of %d planned requests have no record", missing, run.Plan.Requests))
 	}
 	return run, nil
+}
+
+// bound takes the end of the measured part from the records, as for a run that ends by itself; its
+// beginning is in the plan. A closed loop's requests may leave a moment before the one it begins with.
+func (p *Plan) bound(recs []call.Record) {
+	if p.Start <= 0 {
+		return // killed before it began, or by a version that did not say: both from the records
+	}
+	for i := range recs {
+		if r := &recs[i]; r.Phase == call.Measure && r.Dispatched != call.Unset {
+			p.Start = min(p.Start, r.Dispatched)
+		}
+	}
+	p.End = LastEnd(recs, p.Start)
+}
+
+// LastEnd is the end of the last measured response.
+func LastEnd(recs []call.Record, start time.Duration) time.Duration {
+	end := start
+	for i := range recs {
+		if recs[i].Phase == call.Measure && recs[i].Outcome != call.Dropped {
+			end = max(end, recs[i].End)
+		}
+	}
+	return end
 }
 
 // readPlan reads run.json. Without a readable one the records still say most.

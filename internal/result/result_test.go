@@ -208,6 +208,49 @@ func TestRecoverEqualsResult(t *testing.T) {
 	}
 }
 
+// TestRecoverFromTheBeginning: a killed run is measured from where it is known to have begun, which is
+// not its first request.
+func TestRecoverFromTheBeginning(t *testing.T) {
+	for name, c := range map[string]struct {
+		began time.Duration
+		want  time.Duration // what is measured: the last answer comes at 1.58 s
+	}{
+		"origin of a schedule":                    {900 * time.Millisecond, 680 * time.Millisecond},
+		"a request left a moment before another":  {1001 * time.Millisecond, 580 * time.Millisecond},
+		"not known: from the first request on it": {0, 580 * time.Millisecond},
+	} {
+		dir := t.TempDir()
+		run := newRun()
+		f, err := Create(run, Options{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.began > 0 {
+			if err := f.Began(run, c.began); err != nil || run.Plan.Start != 0 {
+				t.Errorf("%s: %v, and the run itself begins at %v", name, err, run.Plan.Start)
+			}
+		}
+		for _, r := range records() {
+			for _, at := range []*time.Duration{&r.Due, &r.Dispatched, &r.Started, &r.Sent, &r.End, &r.LastEvent} {
+				*at += time.Second
+			}
+			if err := f.Log.Record(&r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := f.Log.Close(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := c.want.Seconds(); math.Abs(got.Summary.DurationS-want) > 1e-9 || math.Abs(got.Summary.RequestThroughput-5/want) > 1e-9 {
+			t.Errorf("%s: %v s, %v requests per second, want %v s and %v", name, got.Summary.DurationS, got.Summary.RequestThroughput, want, 5/want)
+		}
+	}
+}
+
 func put(t *testing.T, dir, name, content string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
