@@ -162,7 +162,7 @@ func TestRecoversStepTime(t *testing.T) {
 		{"with 5 % noise", 0.05, 0.06},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			logs, err := ReadLog("server.log", strings.NewReader(engineLog(t, step, c.jitter, 1200, 700, 250, 35*time.Millisecond)))
+			logs, err := ReadLog("server.log", strings.NewReader(engineLog(t, step, c.jitter, 700, 600, 150, 30*time.Millisecond)))
 			if err != nil || len(logs) != 1 {
 				t.Fatalf("%d logs, %v", len(logs), err)
 			}

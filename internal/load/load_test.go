@@ -1,0 +1,87 @@
+package load
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"spate/internal/config"
+	"spate/internal/schedule"
+	"spate/internal/workload"
+)
+
+func TestArrivals(t *testing.T) {
+	three, one, nine := 3, 1, 9
+	for _, c := range []struct {
+		name   string
+		change func(*config.Load)
+		n      int
+		text   string
+		slots  int
+		closed bool
+		until  time.Duration
+		count  int // due, 0: do not care
+	}{
+		{"burst", func(*config.Load) {}, 5, "5 requests at once", 0, false, 0, 5},
+		{"rate", func(l *config.Load) { l.RequestRate = 2 }, 5, "5 requests at 2 per second", 0, false, 0, 5},
+		{"rate for a time", func(l *config.Load) { l.RequestRate, l.Duration = 50, time.Second }, 0, "50 requests per second, for 1s", 0, false, time.Second, 0},
+		{"closed loop", func(l *config.Load) { l.MaxConcurrency = &three }, 5, "closed loop, 3 at a time", 3, true, 0, 0},
+		{"closed loop for a time", func(l *config.Load) { l.MaxConcurrency, l.Duration = &three, time.Minute }, 0, "closed loop, 3 at a time, for 1m0s", 3, true, time.Minute, 0},
+		{"capped rate", func(l *config.Load) { l.RequestRate, l.MaxConcurrency = 2, &three }, 5, "5 requests at 2 per second", 3, false, 0, 5},
+		{"ramp", func(l *config.Load) { l.RampUp, l.RampStart, l.RampEnd = config.RampLinear, &one, &nine }, 5, "5 requests, linear ramp from 1 to 9 per second", 0, false, 0, 5},
+		{"stages", func(l *config.Load) {
+			l.Stages = config.Stages(schedule.Stages{{For: time.Second, From: 5, To: 5}})
+		}, 0, "stages 1s@5", 0, false, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := &config.Load{RequestRate: config.Float(math.Inf(1)), Burstiness: 1}
+			c.change(l)
+			a, err := NewArrivals(l, c.n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a.Text != c.text || a.Plan.Slots != c.slots || (a.Plan.Due == nil) != c.closed || c.until > 0 && a.Plan.Until != c.until {
+				t.Errorf("%q, slots %d, closed %v, until %v", a.Text, a.Plan.Slots, a.Plan.Due == nil, a.Plan.Until)
+			}
+			if (a.Ramp != nil) != (l.RampUp != "") {
+				t.Errorf("ramp %+v", a.Ramp)
+			}
+			if !c.closed {
+				if got := slices.Collect(a.Plan.Due); c.count > 0 && len(got) != c.count || len(got) == 0 || !slices.IsSorted(got) {
+					t.Errorf("due at %v", got)
+				}
+			}
+		})
+	}
+}
+
+func TestWorkload(t *testing.T) {
+	seven := 7
+	for _, c := range []struct {
+		name   string
+		change func(*config.Bench)
+		want   func(workload.Config) bool
+	}{
+		{"random", func(b *config.Bench) {
+			b.Dataset.Random.InputLen, b.Dataset.Random.OutputLen, b.Dataset.Random.PrefixLen = 10, 20, 3
+			b.Dataset.Random.Meaning = config.RatioV6
+		}, func(w workload.Config) bool {
+			return w.Input == 10 && w.Output == 20 && w.Prefix == 3 && w.Era == workload.V6 && w.N == 5 && !w.Endless
+		}},
+		{"sonnet", func(b *config.Bench) { b.Dataset.Name, b.Dataset.Sonnet.InputLen = config.DatasetSonnet, 99 }, func(w workload.Config) bool { return w.Input == 99 }},
+		{"sharegpt", func(b *config.Bench) { b.Dataset.Name, b.Dataset.ShareGPT.OutputLen = config.DatasetShareGPT, &seven }, func(w workload.Config) bool { return w.Output == 7 }},
+		{"sharegpt as it is", func(b *config.Bench) { b.Dataset.Name = config.DatasetShareGPT }, func(w workload.Config) bool { return w.Output == workload.FromData }},
+		{"bounded by time", func(b *config.Bench) { b.Load.NumPrompts, b.Load.Duration = 0, time.Second }, func(w workload.Config) bool { return w.Endless && w.N > 0 }},
+		{"every row", func(b *config.Bench) {
+			b.Dataset.Name, b.Load.NumPrompts, b.Dataset.Custom.OutputLen = config.DatasetCustom, 0, -1
+		}, func(w workload.Config) bool { return w.N == 0 && !w.Endless && w.Output == -1 }},
+	} {
+		b := &config.Bench{}
+		b.Dataset.Name, b.Load.NumPrompts = config.DatasetRandom, 5
+		c.change(b)
+		if w := Workload(b, nil, false); !c.want(w) {
+			t.Errorf("%s: %+v", c.name, w)
+		}
+	}
+}
