@@ -53,7 +53,7 @@ const (
 	FaultReset   Fault = "reset"        // connection lost before or while answering
 	FaultTimeout Fault = "timeout"      // per-request timeout ran out
 	FaultStatus  Fault = "http_status"  // answer other than 200
-	FaultShed    Fault = "rate_limited" // 429 or 503 with Retry-After
+	FaultShed    Fault = "rate_limited" // 429, 503 with Retry-After, or 529
 	FaultHTTP    Fault = "bad_http"     // bytes that are not HTTP
 	FaultEvent   Fault = "error_event"  // an error object inside a 200 stream
 	FaultJSON    Fault = "bad_json"     // an event that is not the JSON the protocol promises
@@ -198,8 +198,10 @@ type Record struct {
 
 	Chunks []Chunk
 
-	Asked     Count // prompt tokens the workload meant to send
-	AskedOut  int   // output tokens asked for
+	Asked     Count         // prompt tokens the workload meant to send
+	AskedOut  int           // output tokens asked for
+	Inputs    int           // texts to embed or documents to rank that it carried; 0 where answers are generated
+	Audio     time.Duration // length of the speech it carried
 	In        Count
 	Out       Count
 	Cached    Count // prompt tokens the server took from its prefix cache
@@ -220,12 +222,16 @@ type Record struct {
 
 // NewRecord is the record of an attempt that has not begun: every stamp is Unset.
 func NewRecord(r *Request) Record {
-	return Record{
+	rec := Record{
 		ID: r.ID, Name: r.Name, Attempt: r.Attempt, Phase: r.Phase, Session: r.Session, Turn: r.Turn,
 		Model: r.Model, Labels: r.Labels, Asked: r.In, AskedOut: r.MaxOut,
 		Due: Unset, Dispatched: Unset, Started: Unset, Sent: Unset, FirstByte: Unset, Headers: Unset,
 		FirstToken: Unset, FirstText: Unset, LastToken: Unset, LastEvent: Unset, End: Unset,
 	}
+	if a := r.Prompt.Audio; a != nil {
+		rec.Audio = time.Duration(a.Seconds * float64(time.Second))
+	}
+	return rec
 }
 
 // Tally counts the fates of requests.

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"encoding/json"
 	"strconv"
 
 	"github.com/valyala/fastjson"
@@ -21,28 +20,22 @@ func (anthropic) Manner() Manner {
 func (anthropic) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	var o object
 	o.set("model", appendString(nil, model(s, r)))
-	if len(r.Prompt.Messages) > 0 {
-		o.set("messages", r.Prompt.Messages)
-	} else {
-		o.set("messages", append(appendString([]byte(`[{"role":"user","content":`), r.Prompt.Text), `}]`...))
-	}
+	o.set("messages", plainMessages(r))
 	o.set("max_tokens", strconv.AppendInt(nil, int64(r.MaxOut), 10))
 	o.set("stream", []byte("true"))
-	for _, raw := range []json.RawMessage{s.Sampling, s.Extra, r.Extra} {
-		if err := o.merge(raw); err != nil {
-			return dst, err
-		}
-	}
-	return o.appendTo(dst), nil
+	return o.finish(dst, s.Sampling, s.Extra, r.Extra)
 }
 
 // Decode implements Backend.
 func (anthropic) Decode(v *fastjson.Value, e *event) {
 	switch string(v.GetStringBytes("type")) {
 	case "error":
-		e.failed, e.failure = true, errorText(v.Get("error"))
+		e.failed, e.failure = true, streamError(v)
 	case "message_start":
 		e.usage = anthropicUsage(v.Get("message", "usage"))
+	case "content_block_start":
+		e.block(v.Get("content_block"))
+		e.markAll()
 	case "content_block_delta":
 		d := v.Get("delta")
 		e.text, e.thought, e.tool = d.GetStringBytes("text"), d.GetStringBytes("thinking"), d.GetStringBytes("partial_json")
@@ -54,7 +47,7 @@ func (anthropic) Decode(v *fastjson.Value, e *event) {
 		e.ended = true
 	case "message": // a server that did not stream
 		for _, part := range v.GetArray("content") {
-			e.text = append(e.text, part.GetStringBytes("text")...)
+			e.block(part)
 		}
 		e.markAll()
 		e.finish, e.ended = string(v.GetStringBytes("stop_reason")), true
@@ -64,12 +57,14 @@ func (anthropic) Decode(v *fastjson.Value, e *event) {
 	}
 }
 
-// markAll notes every kind of content there is.
-func (e *event) markAll() {
-	e.mark(e.text, call.Visible)
-	e.mark(e.thought, call.Reasoning)
-	e.mark(e.tool, call.Tool)
-	e.choices = e.kind != 0
+// block adds what a block of content holds: its text, its thoughts, or the name and input of a tool.
+func (e *event) block(b *fastjson.Value) {
+	e.text = append(e.text, b.GetStringBytes("text")...)
+	e.thought = append(e.thought, b.GetStringBytes("thinking")...)
+	e.tool = append(e.tool, b.GetStringBytes("name")...)
+	if in := b.GetObject("input"); in != nil && in.Len() > 0 {
+		e.tool = in.MarshalTo(e.tool)
+	}
 }
 
 // anthropicUsage reads counts, which come in two parts: the prompt's with the first message, the answer's
@@ -78,12 +73,10 @@ func anthropicUsage(u *fastjson.Value) *usage {
 	if u == nil || u.Type() != fastjson.TypeObject {
 		return nil
 	}
-	out := &usage{completion: u.GetInt("output_tokens"), partial: true}
-	if in := u.Get("input_tokens"); in != nil && in.Type() == fastjson.TypeNumber {
-		out.prompt = in.GetInt() + u.GetInt("cache_creation_input_tokens") + u.GetInt("cache_read_input_tokens")
+	out := &usage{completion: number(u, "output_tokens"), partial: true}
+	if in, ok := told(u, "input_tokens"); ok {
+		out.prompt = in + number(u, "cache_creation_input_tokens") + number(u, "cache_read_input_tokens")
 	}
-	if c := u.Get("cache_read_input_tokens"); c != nil && c.Type() == fastjson.TypeNumber {
-		out.cached, out.hasCached = c.GetInt(), true
-	}
+	out.cached, out.hasCached = told(u, "cache_read_input_tokens")
 	return out
 }

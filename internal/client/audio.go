@@ -5,8 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"mime/multipart"
+	"net/textproto"
+	"path"
 	"strconv"
+	"strings"
 
 	"github.com/valyala/fastjson"
 
@@ -36,20 +40,18 @@ func (audio) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	if err := w.SetBoundary(boundary); err != nil {
 		return dst, fmt.Errorf("write form: %w", err)
 	}
-	file, err := w.CreateFormFile("file", a.Name)
+	file, err := sound(w, a)
 	if err == nil {
 		_, err = file.Write(a.Data)
 	}
-	fields := [][2]string{
-		{"model", model(s, r)},
-		{"max_completion_tokens", strconv.Itoa(r.MaxOut)},
-		{"stream", "True"},
-		{"language", "en"},
-		{"stream_include_usage", "True"},
-		{"stream_continuous_usage_stats", "True"},
-	}
-	extra, extraErr := formFields(s.Sampling, s.Extra, r.Extra)
-	for _, f := range append(fields, extra...) {
+	fields, extraErr := formFields(&object{
+		keys: []string{"model", "max_completion_tokens", "stream", "language", "stream_include_usage", "stream_continuous_usage_stats"},
+		values: [][]byte{
+			appendString(nil, model(s, r)), strconv.AppendInt(nil, int64(r.MaxOut), 10),
+			[]byte(`"True"`), []byte(`"en"`), []byte(`"True"`), []byte(`"True"`),
+		},
+	}, s.Sampling, s.Extra, r.Extra)
+	for _, f := range fields {
 		err = errors.Join(err, w.WriteField(f[0], f[1]))
 	}
 	if err = errors.Join(err, extraErr, w.Close()); err != nil {
@@ -58,10 +60,26 @@ func (audio) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// formFields are the fields of JSON objects as a form has them: strings without their quotes.
-func formFields(raws ...json.RawMessage) ([][2]string, error) {
-	var o object
-	for _, raw := range raws {
+// sound begins the part of the form that holds the file.
+func sound(w *multipart.Writer, a *call.Audio) (io.Writer, error) {
+	name := a.Name
+	if name == "" {
+		name = "audio.wav"
+	}
+	kind := strings.TrimPrefix(path.Ext(name), ".")
+	if kind == "" || kind == "mp3" {
+		kind = map[string]string{"": "wav", "mp3": "mpeg"}[kind]
+	}
+	h := textproto.MIMEHeader{}
+	h.Set("Content-Disposition", multipart.FileContentDisposition("file", name))
+	h.Set("Content-Type", "audio/"+kind)
+	return w.CreatePart(h)
+}
+
+// formFields are the fields of an object, overridden by others, as a form has them: strings without
+// their quotes.
+func formFields(o *object, over ...json.RawMessage) ([][2]string, error) {
+	for _, raw := range over {
 		if err := o.merge(raw); err != nil {
 			return nil, err
 		}
@@ -78,8 +96,20 @@ func formFields(raws ...json.RawMessage) ([][2]string, error) {
 	return out, nil
 }
 
-// Decode implements Backend.
+// Decode implements Backend: vLLM's stream is chat's, OpenAI's own has events of its own.
 func (audio) Decode(v *fastjson.Value, e *event) {
+	switch string(v.GetStringBytes("type")) {
+	case "transcript.text.delta":
+		e.text = v.GetStringBytes("delta")
+		e.markAll()
+		return
+	case "transcript.text.done":
+		e.ended, e.finish = true, "stop"
+		if u := v.Get("usage"); u != nil {
+			e.usage = &usage{prompt: number(u, "input_tokens"), completion: number(u, "output_tokens")}
+		}
+		return
+	}
 	chat{}.Decode(v, e)
 	if text := v.Get("text"); text != nil && text.Type() == fastjson.TypeString && !e.choices && !e.failed { // not streamed
 		e.choices, e.text, e.finish = true, text.GetStringBytes(), "stop"

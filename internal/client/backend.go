@@ -3,6 +3,7 @@ package client
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -30,6 +31,8 @@ type Manner struct {
 	Whole     bool   // one JSON object, and nothing is generated: success is a good status
 	Endless   bool   // no finish reason exists: an answer with a token that ends cleanly is a success
 	UsageEnds bool   // the usage message counts as the end of the request in vLLM's latency
+	Ranks     bool   // the first input of a request is the query of the others
+	Content   bool   // its /tokenize calls the text content, as llama.cpp's does
 	Type      string // of the request's body, when it is not JSON
 	Key       string // header the API key goes into, when it is not a bearer token
 	Header    [2]string
@@ -66,17 +69,17 @@ func Backends() map[string]Backend {
 		"openai-audio":     audio{},
 		"sglang":           sglang{}, "sglang-native": sglang{},
 		"tgi":          tgi{},
-		"tensorrt-llm": triton{}, "trt": triton{},
+		"tensorrt-llm": triton{}, "trt": triton{noEnd: true},
 		"llama.cpp": completions{uncached: true}, "llama.cpp-native": llamacpp{},
 		"ollama": ollama{}, "ollama-chat": ollama{chat: true},
 		"anthropic":         anthropic{},
 		"deepspeed-mii":     mii{},
 		"openai-embeddings": pooling{truncate: true}, "sglang-embedding": pooling{},
 		"openai-embeddings-chat":    pooling{truncate: true, messages: true},
-		"openai-embeddings-clip":    pooling{truncate: true, messages: true},
-		"openai-embeddings-vlm2vec": pooling{truncate: true, messages: true},
-		"infinity-embeddings":       pooling{},
-		"infinity-embeddings-clip":  pooling{modality: true},
+		"openai-embeddings-clip":    pooling{truncate: true, messages: true, clip: true},
+		"openai-embeddings-vlm2vec": pooling{truncate: true, messages: true, vlm2vec: true},
+		"infinity-embeddings":       pooling{infinity: true},
+		"infinity-embeddings-clip":  pooling{infinity: true, clip: true},
 		"vllm-pooling":              pooling{truncate: true},
 		"vllm-rerank":               pooling{truncate: true, rank: true},
 	}
@@ -132,13 +135,11 @@ func decodeCommon(v *fastjson.Value, e *event) {
 	}
 	if u := v.Get("usage"); u != nil && u.Type() == fastjson.TypeObject {
 		e.usage = &usage{
-			prompt:     u.GetInt("prompt_tokens"),
-			completion: u.GetInt("completion_tokens"),
-			reasoning:  u.GetInt("completion_tokens_details", "reasoning_tokens"),
+			prompt:     number(u, "prompt_tokens"),
+			completion: number(u, "completion_tokens"),
+			reasoning:  number(u, "completion_tokens_details", "reasoning_tokens"),
 		}
-		if c := u.Get("prompt_tokens_details", "cached_tokens"); c != nil && c.Type() == fastjson.TypeNumber {
-			e.usage.cached, e.usage.hasCached = c.GetInt(), true
-		}
+		e.usage.cached, e.usage.hasCached = told(u, "prompt_tokens_details", "cached_tokens")
 	}
 	decodeTimings(v, e)
 	if m := v.Get("metrics"); m != nil && m.Type() == fastjson.TypeObject {
@@ -151,7 +152,26 @@ func decodeCommon(v *fastjson.Value, e *event) {
 	}
 }
 
+// told is a count a message gives, and whether it gives one. What is no count is none.
+func told(v *fastjson.Value, keys ...string) (n int, ok bool) {
+	f := v.Get(keys...)
+	if f == nil || f.Type() != fastjson.TypeNumber {
+		return 0, false
+	}
+	return min(max(f.GetInt(), 0), math.MaxInt32), true
+}
+
+// number is a count, 0 when there is none.
+func number(v *fastjson.Value, keys ...string) int {
+	n, _ := told(v, keys...)
+	return n
+}
+
+// errorText is what an error object says.
 func errorText(v *fastjson.Value) string {
+	if v == nil {
+		return "without a word"
+	}
 	if v.Type() == fastjson.TypeString {
 		return string(v.GetStringBytes())
 	}
@@ -196,6 +216,23 @@ func (o *object) merge(raw json.RawMessage) error {
 	}
 	fields.Visit(func(k []byte, v *fastjson.Value) { o.set(string(k), v.MarshalTo(nil)) })
 	return nil
+}
+
+// rename gives a key the name a server knows it by.
+func (o *object) rename(from, to string) {
+	if i := slices.Index(o.keys, from); i >= 0 {
+		o.keys[i] = to
+	}
+}
+
+// finish merges what overrides the backend's own fields, the strongest last, and appends the object.
+func (o *object) finish(dst []byte, over ...json.RawMessage) ([]byte, error) {
+	for _, raw := range over {
+		if err := o.merge(raw); err != nil {
+			return dst, err
+		}
+	}
+	return o.appendTo(dst), nil
 }
 
 func (o *object) appendTo(dst []byte) []byte {

@@ -121,7 +121,9 @@ func newClient(t *testing.T, cfg Config) *Client {
 	if cfg.Backend == nil {
 		cfg.Backend = completions{}
 	}
-	cfg.Endpoint = endpointOf(cfg.Backend)
+	if cfg.Endpoint == "" {
+		cfg.Endpoint = endpointOf(cfg.Backend)
+	}
 	cfg.Clock = call.NewClock()
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 30 * time.Second

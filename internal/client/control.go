@@ -14,10 +14,11 @@ import (
 
 // Control asks a server about itself, outside the measured traffic.
 type Control struct {
-	http  *http.Client
-	base  string
-	head  http.Header
-	scrub *strings.Replacer
+	http    *http.Client
+	base    string
+	head    http.Header
+	content bool // /tokenize calls a text content
+	scrub   *strings.Replacer
 }
 
 // NewControl makes a control client for the first base URL.
@@ -32,7 +33,11 @@ func NewControl(cfg Config) (*Control, error) {
 		return nil, errors.New("no base URL to ask")
 	}
 	h.Timeout = 60 * time.Second
-	return &Control{http: h, base: strings.TrimRight(cfg.BaseURLs[0], "/"), head: cfg.Header, scrub: scrubber(cfg.Secrets)}, nil
+	c := &Control{http: h, base: strings.TrimRight(cfg.BaseURLs[0], "/"), head: cfg.Header, scrub: scrubber(cfg.Secrets)}
+	if cfg.Backend != nil {
+		c.content = cfg.Backend.Manner().Content
+	}
+	return c, nil
 }
 
 // Close ends the connections of the control client.
@@ -80,7 +85,11 @@ func (c *Control) Post(ctx context.Context, path string, body []byte) ([]byte, e
 
 // Tokenize asks the server for a text's token ids.
 func (c *Control) Tokenize(ctx context.Context, model, text string, special bool) ([]int32, error) {
-	body, err := json.Marshal(map[string]any{"model": model, "prompt": text, "add_special_tokens": special})
+	fields := map[string]any{"model": model, "prompt": text, "add_special_tokens": special}
+	if c.content {
+		fields = map[string]any{"content": text, "add_special": special}
+	}
+	body, err := json.Marshal(fields)
 	if err != nil {
 		return nil, fmt.Errorf("encode /tokenize: %w", err)
 	}
@@ -93,6 +102,9 @@ func (c *Control) Tokenize(ctx context.Context, model, text string, special bool
 	}
 	if err := json.Unmarshal(b, &out); err != nil {
 		return nil, fmt.Errorf("read /tokenize: %w", err)
+	}
+	if len(out.Tokens) == 0 && text != "" {
+		return nil, errors.New("/tokenize answered in another form: it names no token")
 	}
 	return out.Tokens, nil
 }
@@ -108,12 +120,13 @@ func (c *Control) Detokenize(ctx context.Context, model string, ids []int32) (st
 		return "", err
 	}
 	var out struct {
-		Prompt string `json:"prompt"`
+		Prompt  string `json:"prompt"`
+		Content string `json:"content"` // llama.cpp
 	}
 	if err := json.Unmarshal(b, &out); err != nil {
 		return "", fmt.Errorf("read /detokenize: %w", err)
 	}
-	return out.Prompt, nil
+	return out.Prompt + out.Content, nil
 }
 
 // ResetPrefixCache empties the server's prefix cache. A server that still holds blocks answers

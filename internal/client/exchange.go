@@ -1,9 +1,11 @@
 package client
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -36,23 +38,30 @@ type exchange struct {
 	event   event         // reused, so that a chunk costs no allocation
 	form    form
 
-	status  int
-	stream  bool   // the body is an event stream
-	body    []byte // of an error or of an answer that was not streamed
-	done    bool   // the end marker was seen
-	fault   call.Fault
-	err     string
-	usage   *usage
-	counted int // completion tokens of continuous usage so far
-	text    []byte
-	thought []byte
-	tool    []byte
-	chunks  []call.Chunk
+	status   int
+	stream   bool // the body is an event stream
+	binary   bool // the body is bytes of no known form, and metadata tells of them
+	metadata string
+	body     []byte // of an error or of an answer that was not streamed
+	done     bool   // the end marker was seen
+	fault    call.Fault
+	err      string
+	usage    *usage
+	counted  int  // completion tokens of continuous usage so far
+	named    int  // tokens the messages named one by one
+	parted   bool // messages that were to repeat the answer bring only what is new
+	text     []byte
+	thought  []byte
+	tool     []byte
+	chunks   []call.Chunk
 }
 
 func newExchange(b Backend, parsers *fastjson.ParserPool, r *call.Request) *exchange {
 	x := &exchange{backend: b, manner: b.Manner(), parsers: parsers}
 	x.rec = call.NewRecord(r)
+	if x.manner.Whole {
+		x.rec.Inputs = r.Prompt.Inputs(x.manner.Ranks)
+	}
 	// Room for the whole answer spares growing in the middle of a stream; very long ones do grow, so
 	// that ten thousand streams fit in memory.
 	if n := min(r.MaxOut, 2048); n > 0 {
@@ -89,16 +98,14 @@ func (x *exchange) feed(b []byte, at time.Duration) (complete bool) {
 
 func (x *exchange) onHead(h head) {
 	x.rec.Headers = x.at
-	x.begin(h.status, h.sse)
-	if h.retryAfter > 0 {
-		x.rec.RetryWait = h.retryAfter
-	}
+	x.begin(h)
 }
 
 // begin is the start of the response's body, from either HTTP client.
-func (x *exchange) begin(status int, sse bool) {
-	x.status, x.rec.Status = status, status
-	x.stream = (sse || x.manner.Lines) && status == http.StatusOK
+func (x *exchange) begin(h head) {
+	x.status, x.rec.Status, x.rec.RetryWait = h.status, h.status, h.retryAfter
+	x.stream = (h.sse || x.manner.Lines) && h.status == http.StatusOK
+	x.binary, x.metadata = h.binary, h.metadata
 }
 
 func (x *exchange) onBody(b []byte) {
@@ -172,12 +179,13 @@ func (x *exchange) message(data []byte) {
 // apply puts what an event says into the record.
 func (x *exchange) apply(e *event) {
 	tokens := e.tokens
+	x.named += tokens
 	if e.usage != nil {
 		x.usage = e.usage.after(x.usage)
 		if e.choices && tokens == 0 {
-			tokens = max(0, e.usage.completion-x.counted)
+			tokens = max(0, x.usage.completion-x.counted)
 		}
-		x.counted = e.usage.completion
+		x.counted = x.usage.completion
 	}
 	if e.server != nil {
 		x.rec.Server = e.server
@@ -186,13 +194,14 @@ func (x *exchange) apply(e *event) {
 		x.rec.Finish = e.finish
 	}
 	x.done = x.done || e.ended
+	if e.whole {
+		x.sinceLast(e)
+		e.choices = e.kind != 0 || tokens > 0 // repeating what is known is no news
+	}
 	if !e.choices {
 		return
 	}
-	if e.whole {
-		x.sinceLast(e)
-	}
-	x.chunks = append(x.chunks, call.Chunk{At: x.at, Tokens: int32(tokens), Kind: e.kind})
+	x.chunks = append(x.chunks, call.Chunk{At: x.at, Tokens: int32(min(tokens, math.MaxInt32)), Kind: e.kind})
 	if e.kind != 0 || tokens > 0 {
 		if x.rec.FirstToken == call.Unset {
 			x.rec.FirstToken = x.at
@@ -221,11 +230,15 @@ func (u *usage) after(earlier *usage) *usage {
 }
 
 // sinceLast turns a message that repeats the whole answer into one that says what is new. An answer that
-// was changed in what had come before counts as new from there.
+// was changed in what had come before counts as new from there; one that has next to nothing of it comes
+// from a server that was told to send only what is new.
 func (x *exchange) sinceLast(e *event) {
 	same := 0
 	for same < len(e.text) && same < len(x.text) && e.text[same] == x.text[same] {
 		same++
+	}
+	if x.parted = x.parted || 2*same < len(bytes.TrimSuffix(x.text, []byte("\ufffd"))); x.parted {
+		return
 	}
 	x.text = x.text[:same]
 	e.text = e.text[same:]
@@ -297,17 +310,21 @@ func (x *exchange) judge() {
 	}
 	if x.status != http.StatusOK {
 		fault := call.FaultStatus
-		if x.status == http.StatusTooManyRequests || x.status == http.StatusServiceUnavailable && x.rec.RetryWait > 0 {
+		if x.shed() {
 			fault = call.FaultShed
 		}
-		x.fail(fault, fmt.Sprintf("HTTP %d %s: %s", x.status, http.StatusText(x.status), oneLine(x.body)))
+		words := strings.TrimSpace(fmt.Sprintf("%d %s", x.status, http.StatusText(x.status)))
+		x.fail(fault, fmt.Sprintf("HTTP %s: %s", words, oneLine(x.body)))
 		return
 	}
 	if !x.stream {
 		x.whole()
 		return
 	}
-	if x.manner.Endless && x.rec.FirstToken != call.Unset {
+	if x.manner.Endless {
+		if x.rec.FirstToken == call.Unset {
+			x.fail(call.FaultEmpty, "the stream carried no text")
+		}
 		return
 	}
 	switch finish := x.rec.Finish; {
@@ -324,9 +341,23 @@ func (x *exchange) judge() {
 	}
 }
 
+// overloaded is the status hosted APIs have for a server with too much to do.
+const overloaded = 529
+
+// shed reports whether the server refused the request because of load.
+func (x *exchange) shed() bool {
+	return x.status == http.StatusTooManyRequests || x.status == overloaded || x.status == http.StatusServiceUnavailable && x.rec.RetryWait > 0
+}
+
 // whole reads an answer that came as one JSON object although a stream was asked for.
 func (x *exchange) whole() {
 	x.rec.LastEvent = x.at
+	if x.manner.Whole && x.binary {
+		if x.metadata != "" {
+			x.message([]byte(x.metadata))
+		}
+		return
+	}
 	x.message(x.body)
 	if x.manner.Whole {
 		return
@@ -340,6 +371,9 @@ func (x *exchange) whole() {
 func (x *exchange) count() {
 	r := &x.rec
 	r.In = r.Asked
+	if x.named > 0 {
+		r.Out = call.Count{N: x.named, From: call.FromServer}
+	}
 	if x.usage == nil {
 		return
 	}

@@ -16,7 +16,7 @@ import (
 // record and how many events took the shortcut.
 func streamed(b Backend, body string, size int, short bool) (rec call.Record, hits int) {
 	x := newExchange(b, &fastjson.ParserPool{}, &call.Request{MaxOut: 8})
-	x.begin(200, true)
+	x.begin(head{status: 200, sse: true})
 	x.sse.shortcut = nil
 	if short {
 		x.sse.shortcut = func(b []byte) int {

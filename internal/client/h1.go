@@ -18,6 +18,8 @@ type head struct {
 	sse        bool // the body is an event stream
 	keep       bool // the connection may carry another request
 	retryAfter time.Duration
+	binary     bool   // the body is bytes of no known form
+	metadata   string // what vLLM tells of an answer of bytes
 }
 
 type h1State uint8
@@ -251,12 +253,20 @@ func (p *h1) fields(lines string) (length int64, chunked bool, err error) {
 		case "connection":
 			p.head.keep = p.head.keep && !strings.EqualFold(value, "close")
 		case "content-type":
-			p.head.sse = strings.HasPrefix(strings.ToLower(value), "text/event-stream")
+			p.head.sse, p.head.binary = bodyForm(value)
+		case "metadata":
+			p.head.metadata = value
 		case "retry-after":
 			p.head.retryAfter = retryAfter(value)
 		}
 	}
 	return length, chunked, nil
+}
+
+// bodyForm tells an event stream and plain bytes from other bodies.
+func bodyForm(contentType string) (sse, binary bool) {
+	t := strings.ToLower(contentType)
+	return strings.HasPrefix(t, "text/event-stream"), strings.HasPrefix(t, "application/octet-stream")
 }
 
 // retryAfter reads the delay form of Retry-After; the date form is rare and read as none.

@@ -12,7 +12,10 @@ type lines struct {
 
 // feed parses the next bytes of the stream.
 func (p *lines) feed(b []byte) {
-	for !p.full {
+	if p.full {
+		return
+	}
+	for {
 		i := bytes.IndexByte(b, '\n')
 		if i < 0 {
 			break
@@ -25,8 +28,9 @@ func (p *lines) feed(b []byte) {
 		p.put(line)
 		b = b[i+1:]
 	}
-	p.rest = append(p.rest, b...)
-	p.full = p.full || len(p.rest) > maxEvent
+	if p.full = len(p.rest)+len(b) > maxEvent; !p.full {
+		p.rest = append(p.rest, b...)
+	}
 }
 
 // end takes a last line without its line end.

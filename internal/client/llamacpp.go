@@ -1,7 +1,6 @@
 package client
 
 import (
-	"encoding/json"
 	"strconv"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 type llamacpp struct{}
 
 // Manner implements Backend.
-func (llamacpp) Manner() Manner { return Manner{} }
+func (llamacpp) Manner() Manner { return Manner{Content: true} }
 
 // Encode implements Backend.
 func (llamacpp) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
@@ -29,12 +28,11 @@ func (llamacpp) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	if s.Logprobs != nil {
 		o.set("n_probs", strconv.AppendInt(nil, int64(*s.Logprobs), 10))
 	}
-	for _, raw := range []json.RawMessage{s.Sampling, s.Extra, r.Extra} {
-		if err := o.merge(raw); err != nil {
-			return dst, err
-		}
+	if err := o.merge(s.Sampling); err != nil {
+		return dst, err
 	}
-	return o.appendTo(dst), nil
+	o.rename("repetition_penalty", "repeat_penalty")
+	return o.finish(dst, s.Extra, r.Extra)
 }
 
 // Decode implements Backend.
@@ -52,11 +50,9 @@ func (llamacpp) Decode(v *fastjson.Value, e *event) {
 		return
 	}
 	e.ended, e.finish = true, llamaFinish(v)
-	if n := v.GetInt("tokens_predicted"); n > 0 {
-		e.usage = &usage{prompt: v.GetInt("tokens_evaluated"), completion: n}
-		if c := v.Get("timings", "cache_n"); c != nil && c.Type() == fastjson.TypeNumber {
-			e.usage.cached, e.usage.hasCached = c.GetInt(), true
-		}
+	if n := number(v, "tokens_predicted"); n > 0 {
+		e.usage = &usage{prompt: number(v, "tokens_evaluated"), completion: n}
+		e.usage.cached, e.usage.hasCached = told(v, "timings", "cache_n")
 	}
 }
 
@@ -80,6 +76,12 @@ func decodeTimings(v *fastjson.Value, e *event) {
 	e.server = &call.ServerTimes{
 		FirstToken: millis(t, "prompt_ms"), Generation: millis(t, "predicted_ms"), MeanITL: millis(t, "predicted_per_token_ms"),
 	}
+	if e.usage != nil && !e.usage.hasCached {
+		e.usage.cached, e.usage.hasCached = told(t, "cache_n")
+	}
 }
 
-func nanos(v *fastjson.Value, key string) time.Duration { return time.Duration(v.GetInt64(key)) }
+// nanos is a time given in nanoseconds.
+func nanos(v *fastjson.Value, key string) time.Duration {
+	return inUnits(v.GetFloat64(key), time.Nanosecond)
+}

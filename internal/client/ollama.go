@@ -1,8 +1,8 @@
 package client
 
 import (
-	"encoding/json"
 	"strconv"
+	"time"
 
 	"github.com/valyala/fastjson"
 
@@ -24,25 +24,18 @@ func (b ollama) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	if err := options.merge(s.Sampling); err != nil {
 		return dst, err
 	}
+	options.rename("repetition_penalty", "repeat_penalty")
 	var o object
 	o.set("model", appendString(nil, model(s, r)))
-	switch {
-	case !b.chat:
+	if b.chat {
+		o.set("messages", plainMessages(r))
+	} else {
 		o.set("prompt", appendString(nil, r.Prompt.Text))
 		o.set("raw", []byte("true")) // the prompt is sent as it is, as completions are
-	case len(r.Prompt.Messages) > 0:
-		o.set("messages", r.Prompt.Messages)
-	default:
-		o.set("messages", append(appendString([]byte(`[{"role":"user","content":`), r.Prompt.Text), `}]`...))
 	}
 	o.set("stream", []byte("true"))
 	o.set("options", options.appendTo(nil))
-	for _, raw := range []json.RawMessage{s.Extra, r.Extra} {
-		if err := o.merge(raw); err != nil {
-			return dst, err
-		}
-	}
-	return o.appendTo(dst), nil
+	return o.finish(dst, s.Extra, r.Extra)
 }
 
 // Decode implements Backend.
@@ -55,29 +48,32 @@ func (b ollama) Decode(v *fastjson.Value, e *event) {
 		m = v.Get("message")
 		e.text = m.GetStringBytes("content")
 		for _, t := range m.GetArray("tool_calls") {
-			e.tool = t.Get("function").MarshalTo(e.tool)
+			if f := t.Get("function"); f != nil {
+				e.tool = f.MarshalTo(e.tool)
+			}
 		}
 	} else {
 		e.text = v.GetStringBytes("response")
 	}
 	e.thought = m.GetStringBytes("thinking")
-	e.mark(e.text, call.Visible)
-	e.mark(e.thought, call.Reasoning)
-	e.mark(e.tool, call.Tool)
-	e.choices = e.kind != 0
+	e.markAll()
 	if v.GetBool("done") {
 		decodeOllamaEnd(v, e)
 	}
 }
 
-// decodeOllamaEnd reads the counts and durations of the last message.
+// decodeOllamaEnd reads the counts and durations of the last message. Its load time is that until the
+// model was there to run the request, waiting for others included.
 func decodeOllamaEnd(v *fastjson.Value, e *event) {
 	e.ended = true
 	if e.finish = string(v.GetStringBytes("done_reason")); e.finish == "" {
 		e.finish = "stop" // older servers do not say
 	}
-	e.usage = &usage{prompt: v.GetInt("prompt_eval_count"), completion: v.GetInt("eval_count")}
+	e.usage = &usage{prompt: number(v, "prompt_eval_count"), completion: number(v, "eval_count")}
 	e.server = &call.ServerTimes{
 		Queue: nanos(v, "load_duration"), FirstToken: nanos(v, "prompt_eval_duration"), Generation: nanos(v, "eval_duration"),
+	}
+	if n := e.usage.completion; n > 0 {
+		e.server.MeanITL = e.server.Generation / time.Duration(n)
 	}
 }

@@ -1,7 +1,7 @@
 package client
 
 import (
-	"encoding/json"
+	"math"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -17,7 +17,7 @@ type completions struct {
 }
 
 // Manner implements Backend.
-func (completions) Manner() Manner { return Manner{} }
+func (c completions) Manner() Manner { return Manner{Content: c.uncached} }
 
 // Encode implements Backend.
 func (c completions) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
@@ -116,8 +116,17 @@ func choiceEnd(c *fastjson.Value, e *event) {
 	e.tokens += len(c.GetArray("token_ids"))
 }
 
+// millis is a time given in milliseconds; what cannot be one is 0.
 func millis(v *fastjson.Value, key string) time.Duration {
-	return time.Duration(v.GetFloat64(key) * float64(time.Millisecond))
+	return inUnits(v.GetFloat64(key), time.Millisecond)
+}
+
+func inUnits(n float64, unit time.Duration) time.Duration {
+	d := n * float64(unit)
+	if !(d > 0 && d < math.MaxInt64) {
+		return 0
+	}
+	return time.Duration(d)
 }
 
 func model(s *Body, r *call.Request) string {
@@ -139,12 +148,7 @@ func finishBody(dst []byte, o *object, s *Body, r *call.Request) ([]byte, error)
 	if s.IgnoreEOS {
 		o.set("ignore_eos", []byte("true"))
 	}
-	for _, raw := range []json.RawMessage{s.Sampling, s.Extra, r.Extra} {
-		if err := o.merge(raw); err != nil {
-			return dst, err
-		}
-	}
-	return o.appendTo(dst), nil
+	return o.finish(dst, s.Sampling, s.Extra, r.Extra)
 }
 
 func prompt(r *call.Request) []byte {
@@ -152,6 +156,14 @@ func prompt(r *call.Request) []byte {
 		return appendIDs(nil, r.Prompt.IDs)
 	}
 	return appendString(make([]byte, 0, len(r.Prompt.Text)+len(r.Prompt.Text)/8+2), r.Prompt.Text)
+}
+
+// plainMessages is the same with the text as it is, for servers that know no list of parts.
+func plainMessages(r *call.Request) []byte {
+	if len(r.Prompt.Messages) > 0 {
+		return r.Prompt.Messages
+	}
+	return append(appendString([]byte(`[{"role":"user","content":`), r.Prompt.Text), `}]`...)
 }
 
 // messages is the chat form of a prompt: given messages verbatim, else one user message.

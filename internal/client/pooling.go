@@ -1,7 +1,8 @@
 package client
 
 import (
-	"encoding/json"
+	"strconv"
+	"strings"
 
 	"github.com/valyala/fastjson"
 
@@ -12,12 +13,14 @@ import (
 type pooling struct {
 	truncate bool // vLLM cuts inputs that are too long when asked to
 	messages bool // the input goes as chat messages
-	modality bool // Infinity wants to be told what an input is
+	infinity bool // an image goes as its address, with what it is
+	clip     bool // the model takes a text or an image: beside an image the text is left empty
+	vlm2vec  bool // the model wants instructions, after the image
 	rank     bool // a query and documents
 }
 
 // Manner implements Backend.
-func (pooling) Manner() Manner { return Manner{Whole: true} }
+func (b pooling) Manner() Manner { return Manner{Whole: true, Ranks: b.rank} }
 
 // Encode implements Backend.
 func (b pooling) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
@@ -31,13 +34,12 @@ func (b pooling) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 		}
 		o.set("query", appendString(nil, query))
 		o.set("documents", appendStrings(nil, documents))
+	case b.infinity:
+		b.setInfinity(&o, r)
 	case len(r.Prompt.Messages) > 0 || b.messages:
-		o.set("messages", messages(r))
+		o.set("messages", b.chat(r))
 	default:
 		o.set("input", input(r))
-	}
-	if b.modality {
-		o.set("modality", []byte(`"text"`))
 	}
 	if b.truncate {
 		o.set("truncate_prompt_tokens", []byte("-1"))
@@ -45,12 +47,86 @@ func (b pooling) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	if b.rank {
 		return o.appendTo(dst), nil // vLLM's client sends no extra body here
 	}
-	for _, raw := range []json.RawMessage{s.Extra, r.Extra} {
-		if err := o.merge(raw); err != nil {
-			return dst, err
+	return o.finish(dst, s.Extra, r.Extra)
+}
+
+// setInfinity sets the input: a text, or the address of an image.
+func (b pooling) setInfinity(o *object, r *call.Request) {
+	text, media := parts(r)
+	if len(media) == 0 || text != "" && !b.clip {
+		if len(r.Prompt.Messages) > 0 {
+			o.set("input", appendString(nil, text))
+		} else {
+			o.set("input", input(r))
+		}
+		return
+	}
+	kind := string(media[0].GetStringBytes("type"))
+	o.set("input", appendString(nil, string(media[0].GetStringBytes(kind, "url"))))
+	modality, _, _ := strings.Cut(kind, "_")
+	o.set("modality", appendString(nil, modality))
+}
+
+// chat is the input as messages. vlm2vec alternates between an instruction about the image alone and one
+// with the text, as vLLM's client does.
+func (b pooling) chat(r *call.Request) []byte {
+	if !b.clip && !b.vlm2vec {
+		return messages(r)
+	}
+	text, media := parts(r)
+	switch {
+	case b.vlm2vec && r.ID%2 == 0:
+		text = "Represent the given image."
+	case b.vlm2vec:
+		text = "Represent the given image with the following question: " + text
+	case len(media) > 0:
+		text = ""
+	}
+	content := make([][]byte, 0, len(media)+1)
+	said := append(appendString([]byte(`{"type":"text","text":`), text), '}')
+	if !b.vlm2vec {
+		content = append(content, said)
+	}
+	for _, m := range media {
+		content = append(content, m.MarshalTo(nil))
+	}
+	if b.vlm2vec {
+		content = append(content, said)
+	}
+	out := []byte(`[{"role":"user","content":[`)
+	for i, part := range content {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, part...)
+	}
+	return append(out, "]}]"...)
+}
+
+// parts are the text of a request and what comes with it that is no text.
+func parts(r *call.Request) (text string, media []*fastjson.Value) {
+	if len(r.Prompt.Messages) == 0 {
+		return r.Prompt.Text, nil
+	}
+	v, err := fastjson.ParseBytes(r.Prompt.Messages)
+	if err != nil {
+		return r.Prompt.Text, nil
+	}
+	var words []string
+	for i := range v.GetArray() {
+		content := v.Get(strconv.Itoa(i), "content")
+		if content.Type() == fastjson.TypeString {
+			words = append(words, string(content.GetStringBytes()))
+		}
+		for _, part := range content.GetArray() {
+			if string(part.GetStringBytes("type")) == "text" {
+				words = append(words, string(part.GetStringBytes("text")))
+			} else {
+				media = append(media, part)
+			}
 		}
 	}
-	return o.appendTo(dst), nil
+	return strings.Join(words, "\n"), media
 }
 
 // input is one text, one list of token ids, or a batch of texts.
@@ -72,5 +148,9 @@ func appendStrings(b []byte, texts []string) []byte {
 	return append(b, ']')
 }
 
-// Decode implements Backend.
-func (pooling) Decode(v *fastjson.Value, e *event) { decodeCommon(v, e) }
+// Decode implements Backend. Ranking servers count all tokens under another name.
+func (pooling) Decode(v *fastjson.Value, e *event) {
+	if decodeCommon(v, e); e.usage != nil && e.usage.prompt == 0 {
+		e.usage.prompt = number(v, "usage", "total_tokens")
+	}
+}

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"encoding/json"
 	"strconv"
 
 	"github.com/valyala/fastjson"
@@ -29,28 +28,24 @@ func (responses) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	if s.IgnoreEOS {
 		o.set("ignore_eos", []byte("true"))
 	}
-	for _, raw := range []json.RawMessage{s.Sampling, s.Extra, r.Extra} {
-		if err := o.merge(raw); err != nil {
-			return dst, err
-		}
-	}
-	return o.appendTo(dst), nil
+	return o.finish(dst, s.Sampling, s.Extra, r.Extra)
 }
 
 // Decode implements Backend.
 func (responses) Decode(v *fastjson.Value, e *event) {
 	switch string(v.GetStringBytes("type")) {
 	case "error":
-		e.failed, e.failure = true, errorText(v)
+		e.failed, e.failure = true, streamError(v)
 	case "response.output_text.delta", "response.refusal.delta":
-		e.choices, e.text = true, v.GetStringBytes("delta")
-		e.mark(e.text, call.Visible)
+		e.text = v.GetStringBytes("delta")
+		e.markAll()
 	case "response.reasoning_text.delta", "response.reasoning_summary_text.delta", "response.reasoning.delta":
-		e.choices, e.thought = true, v.GetStringBytes("delta")
-		e.mark(e.thought, call.Reasoning)
-	case "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
-		e.choices, e.tool = true, v.GetStringBytes("delta")
-		e.mark(e.tool, call.Tool)
+		e.thought = v.GetStringBytes("delta")
+		e.markAll()
+	case "response.function_call_arguments.delta", "response.custom_tool_call_input.delta",
+		"response.mcp_call_arguments.delta", "response.code_interpreter_call_code.delta":
+		e.tool = v.GetStringBytes("delta")
+		e.markAll()
 	case "response.completed", "response.incomplete", "response.failed":
 		decodeResponse(v.Get("response"), e)
 	case "":
@@ -60,6 +55,17 @@ func (responses) Decode(v *fastjson.Value, e *event) {
 		}
 		decodeCommon(v, e)
 	}
+}
+
+// streamError is what an error event says: the error may lie in it or be it.
+func streamError(v *fastjson.Value) string {
+	if inner := v.Get("error"); inner != nil && inner.Type() != fastjson.TypeNull {
+		return errorText(inner)
+	}
+	if msg := string(v.GetStringBytes("message")); msg != "" {
+		return msg
+	}
+	return errorText(v)
 }
 
 // decodeResponse reads the object that ends a stream.
@@ -82,24 +88,29 @@ func decodeResponse(v *fastjson.Value, e *event) {
 	}
 	if u := v.Get("usage"); u != nil && u.Type() == fastjson.TypeObject {
 		e.usage = &usage{
-			prompt: u.GetInt("input_tokens"), completion: u.GetInt("output_tokens"),
-			reasoning: u.GetInt("output_tokens_details", "reasoning_tokens"),
+			prompt: number(u, "input_tokens"), completion: number(u, "output_tokens"),
+			reasoning: number(u, "output_tokens_details", "reasoning_tokens"),
 		}
-		if c := u.Get("input_tokens_details", "cached_tokens"); c != nil && c.Type() == fastjson.TypeNumber {
-			e.usage.cached, e.usage.hasCached = c.GetInt(), true
-		}
+		e.usage.cached, e.usage.hasCached = told(u, "input_tokens_details", "cached_tokens")
 	}
 }
 
 func decodeWholeResponse(v *fastjson.Value, e *event) {
-	decodeResponse(v, e)
+	if decodeResponse(v, e); e.failed {
+		return
+	}
 	for _, item := range v.GetArray("output") {
+		e.tool = append(e.tool, item.GetStringBytes("arguments")...)
+		thinks := string(item.GetStringBytes("type")) == "reasoning"
 		for _, part := range item.GetArray("content") {
-			e.choices = true
-			e.text = append(e.text, part.GetStringBytes("text")...)
+			if thinks {
+				e.thought = append(e.thought, part.GetStringBytes("text")...)
+			} else {
+				e.text = append(e.text, part.GetStringBytes("text")...)
+			}
 		}
 	}
-	e.mark(e.text, call.Visible)
+	e.markAll()
 }
 
 // mark notes a kind of content when there is some.
@@ -107,4 +118,12 @@ func (e *event) mark(content []byte, kind call.Kind) {
 	if len(content) > 0 {
 		e.kind |= kind
 	}
+}
+
+// markAll notes every kind of content there is; a message without any carries no choice.
+func (e *event) markAll() {
+	e.mark(e.text, call.Visible)
+	e.mark(e.thought, call.Reasoning)
+	e.mark(e.tool, call.Tool)
+	e.choices = e.kind != 0
 }

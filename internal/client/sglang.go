@@ -1,7 +1,6 @@
 package client
 
 import (
-	"encoding/json"
 	"strconv"
 
 	"github.com/valyala/fastjson"
@@ -38,14 +37,10 @@ func (sglang) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	}
 	if s.Logprobs != nil {
 		o.set("return_logprob", []byte("true"))
+		o.set("logprob_start_len", []byte("-1"))
 		o.set("top_logprobs_num", strconv.AppendInt(nil, int64(*s.Logprobs), 10))
 	}
-	for _, raw := range []json.RawMessage{s.Extra, r.Extra} {
-		if err := o.merge(raw); err != nil {
-			return dst, err
-		}
-	}
-	return o.appendTo(dst), nil
+	return o.finish(dst, s.Extra, r.Extra)
 }
 
 // Decode implements Backend.
@@ -60,13 +55,11 @@ func (sglang) Decode(v *fastjson.Value, e *event) {
 	e.choices, e.whole, e.text = true, true, text.GetStringBytes()
 	e.mark(e.text, call.Visible)
 	meta := v.Get("meta_info")
-	if meta == nil {
+	if meta == nil || meta.Type() != fastjson.TypeObject {
 		return
 	}
-	e.usage = &usage{prompt: meta.GetInt("prompt_tokens"), completion: meta.GetInt("completion_tokens")}
-	if c := meta.Get("cached_tokens"); c != nil && c.Type() == fastjson.TypeNumber {
-		e.usage.cached, e.usage.hasCached = c.GetInt(), true
-	}
+	e.usage = &usage{prompt: number(meta, "prompt_tokens"), completion: number(meta, "completion_tokens")}
+	e.usage.cached, e.usage.hasCached = told(meta, "cached_tokens")
 	switch f := meta.Get("finish_reason"); {
 	case f == nil:
 	case f.Type() == fastjson.TypeString:

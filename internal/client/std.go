@@ -117,8 +117,9 @@ func setHeaders(req *http.Request, h http.Header) {
 
 func (c *Client) readStd(ctx context.Context, x *exchange, resp *http.Response) {
 	x.rec.Headers = c.cfg.Clock.Now()
-	x.rec.RetryWait = retryAfter(resp.Header.Get("Retry-After"))
-	x.begin(resp.StatusCode, strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"))
+	h := head{status: resp.StatusCode, retryAfter: retryAfter(resp.Header.Get("Retry-After")), metadata: resp.Header.Get("Metadata")}
+	h.sse, h.binary = bodyForm(resp.Header.Get("Content-Type"))
+	x.begin(h)
 	buf := make([]byte, readSize)
 	for {
 		n, err := resp.Body.Read(buf)

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"encoding/json"
 	"strconv"
 
 	"github.com/valyala/fastjson"
@@ -17,6 +16,7 @@ type tgi struct{}
 func (tgi) Manner() Manner { return Manner{} }
 
 // Encode implements Backend. The parameters are vLLM's: a temperature of 0 is refused by the server.
+// Details are asked for beyond them, because only they tell why an answer ended and its token counts.
 func (tgi) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	var params object
 	params.set("max_new_tokens", strconv.AppendInt(nil, int64(r.MaxOut), 10))
@@ -26,8 +26,10 @@ func (tgi) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	if r.In.N > 0 {
 		params.set("truncate", strconv.AppendInt(nil, int64(r.In.N), 10))
 	}
-	if s.IgnoreEOS {
-		params.set("ignore_eos_token", []byte("true"))
+	params.set("ignore_eos_token", strconv.AppendBool(nil, s.IgnoreEOS))
+	params.set("details", []byte("true"))
+	if s.Logprobs != nil {
+		params.set("top_n_tokens", strconv.AppendInt(nil, int64(*s.Logprobs), 10))
 	}
 	if err := params.merge(s.Sampling); err != nil {
 		return dst, err
@@ -35,12 +37,7 @@ func (tgi) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	var o object
 	o.set("inputs", appendString(nil, r.Prompt.Text))
 	o.set("parameters", params.appendTo(nil))
-	for _, raw := range []json.RawMessage{s.Extra, r.Extra} {
-		if err := o.merge(raw); err != nil {
-			return dst, err
-		}
-	}
-	return o.appendTo(dst), nil
+	return o.finish(dst, s.Extra, r.Extra)
 }
 
 // Decode implements Backend.
@@ -61,7 +58,9 @@ func (tgi) Decode(v *fastjson.Value, e *event) {
 	}
 	e.ended, e.finish = true, "end" // of what kind, only details tell
 	if d := v.Get("details"); d != nil && d.Type() == fastjson.TypeObject {
-		e.finish = string(d.GetStringBytes("finish_reason"))
-		e.usage = &usage{prompt: d.GetInt("input_length"), completion: d.GetInt("generated_tokens")}
+		if reason := string(d.GetStringBytes("finish_reason")); reason != "" {
+			e.finish = reason
+		}
+		e.usage = &usage{prompt: number(d, "input_length"), completion: number(d, "generated_tokens")}
 	}
 }

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"encoding/json"
 	"strconv"
 
 	"github.com/valyala/fastjson"
@@ -11,29 +10,34 @@ import (
 
 // triton speaks TensorRT-LLM's generate_stream behind Triton. It has neither a finish reason nor an end
 // mark: an answer ends when the stream does.
-type triton struct{}
+type triton struct {
+	noEnd bool // SGLang's and LMDeploy's clients keep answers going by naming a token that never comes as their end
+}
 
 // Manner implements Backend.
 func (triton) Manner() Manner { return Manner{Endless: true} }
 
 // Encode implements Backend.
-func (triton) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
+func (b triton) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
+	temperature := "0.0"
+	if b.noEnd {
+		temperature = "0.000001"
+	}
+	length := strconv.AppendInt(nil, int64(r.MaxOut), 10)
 	var o object
 	o.set("accumulate_tokens", []byte("true"))
 	o.set("text_input", appendString(nil, r.Prompt.Text))
-	o.set("temperature", []byte("0.0"))
+	o.set("temperature", []byte(temperature))
 	o.set("top_p", []byte("1.0"))
-	o.set("max_tokens", strconv.AppendInt(nil, int64(r.MaxOut), 10))
+	o.set("max_tokens", length)
 	o.set("stream", []byte("true"))
 	if s.IgnoreEOS {
-		o.set("min_length", strconv.AppendInt(nil, int64(r.MaxOut), 10))
-	}
-	for _, raw := range []json.RawMessage{s.Sampling, s.Extra, r.Extra} {
-		if err := o.merge(raw); err != nil {
-			return dst, err
+		o.set("min_length", length)
+		if b.noEnd {
+			o.set("end_id", []byte("1048576"))
 		}
 	}
-	return o.appendTo(dst), nil
+	return o.finish(dst, s.Sampling, s.Extra, r.Extra)
 }
 
 // Decode implements Backend.
@@ -61,12 +65,7 @@ func (mii) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	o.set("max_tokens", strconv.AppendInt(nil, int64(r.MaxOut), 10))
 	o.set("temperature", []byte("0.01"))
 	o.set("top_p", []byte("1.0"))
-	for _, raw := range []json.RawMessage{s.Sampling, s.Extra, r.Extra} {
-		if err := o.merge(raw); err != nil {
-			return dst, err
-		}
-	}
-	return o.appendTo(dst), nil
+	return o.finish(dst, s.Sampling, s.Extra, r.Extra)
 }
 
 // Decode implements Backend.

@@ -74,6 +74,8 @@ func appendStamps(dst []byte, r *call.Record) []byte {
 func appendCounts(dst []byte, r *call.Record) []byte {
 	dst = appendCount(dst, "asked", r.Asked)
 	dst = appendInt(dst, "asked_out", int64(r.AskedOut))
+	dst = appendInt(dst, "inputs", int64(r.Inputs))
+	dst = appendInt(dst, "audio_ns", int64(r.Audio))
 	dst = appendCount(dst, "in", r.In)
 	dst = appendCount(dst, "out", r.Out)
 	dst = appendCount(dst, "cached", r.Cached)

@@ -32,7 +32,7 @@ func drawRecord(t *rapid.T) call.Record {
 		FirstText: stamp("firstText"), LastToken: stamp("lastToken"), LastEvent: stamp("lastEvent"), End: stamp("end"),
 		Dial: stamp("dial"), Handshake: stamp("handshake"),
 		InBand: rapid.Bool().Draw(t, "inBand"), Reused: rapid.Bool().Draw(t, "reused"),
-		Asked: count("asked"), AskedOut: num("askedOut"), In: count("in"), Out: count("out"), Cached: count("cached"),
+		Asked: count("asked"), AskedOut: num("askedOut"), Inputs: num("inputs"), Audio: time.Duration(num("audio")), In: count("in"), Out: count("out"), Cached: count("cached"),
 		Reason: count("reason"), ToolOut: count("toolOut"), BytesIn: int64(num("bytes")), Finish: text("finish"),
 		Text: text("text"), Thoughts: text("thoughts"), ToolText: text("toolText"), Status: num("status"),
 		Outcome: rapid.SampledFrom([]call.Outcome{call.OK, call.Failed, call.Dropped, call.Canceled}).Draw(t, "outcome"),

@@ -208,6 +208,8 @@ type wire struct {
 
 	Asked     call.Count        `json:"asked"`
 	AskedOut  int               `json:"asked_out"`
+	Inputs    int               `json:"inputs"`
+	Audio     time.Duration     `json:"audio_ns"`
 	In        call.Count        `json:"in"`
 	Out       call.Count        `json:"out"`
 	Cached    call.Count        `json:"cached"`
@@ -295,7 +297,7 @@ func (w *wire) record(chunks []call.Chunk) call.Record {
 		FirstText: at(w.FirstText), LastToken: at(w.LastToken), LastEvent: at(w.LastEvent), End: at(w.End),
 		Dial: w.Dial, Handshake: w.Handshake, InBand: w.InBand, Reused: w.Reused,
 		Chunks: chunks,
-		Asked:  w.Asked, AskedOut: w.AskedOut, In: w.In, Out: w.Out, Cached: w.Cached,
+		Asked:  w.Asked, AskedOut: w.AskedOut, Inputs: w.Inputs, Audio: w.Audio, In: w.In, Out: w.Out, Cached: w.Cached,
 		Reason: w.Reason, ToolOut: w.ToolOut, BytesIn: w.BytesIn, Finish: w.Finish,
 		Text: w.Text, Thoughts: w.Thoughts, ToolText: w.ToolText, Server: w.Server,
 		Status: w.Status, Outcome: w.Outcome, Fault: w.Fault, Err: w.Err, RetryWait: w.RetryWait,
