@@ -46,6 +46,9 @@ func runBenchArgs(cmd *cobra.Command, p Process, args []string) error {
 	if r.Help {
 		return flags.WriteHelp(p.Stdout, r.Topic)
 	}
+	if r.Bench.Repeat.Series() {
+		return runSeries(cmd.Context(), p, args, r.Bench)
+	}
 	if r.Bench.Dataset.Salt == "auto" {
 		r.Bench.Dataset.Salt = randomHex()
 	}

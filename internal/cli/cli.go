@@ -124,6 +124,7 @@ func newRoot(p Process) *cobra.Command {
 	root.AddCommand(newImport(p))
 	root.AddCommand(newList(p), newShow(p), newTag(p), newRm(p), newExport(p))
 	root.AddCommand(newExplain(p))
+	root.AddCommand(newCompare(p))
 	root.AddCommand(newCalibrateEngine(p), newPredict(p))
 	root.AddCommand(newPlan(p), newSweep(p), newCapacity(p))
 	for _, c := range root.Commands() {

@@ -441,3 +441,23 @@ func TestNoiseRefusals(t *testing.T) {
 		t.Errorf("no file: %+v, %v", n, err)
 	}
 }
+
+// 100 and 102: the logs lie log(1.02)/2 = 0.0099013 from their mean; one run varies by sqrt(2) times that, the
+// mean of two is known to 12.7062 times it.
+func TestSpreadByHand(t *testing.T) {
+	list, err := Spread([]Sample{ttftBlock(t, "1", "100.00"), ttftBlock(t, "2", "102.00")}, []string{"mean_ttft_ms"})
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	s := list[0]
+	near(t, "mean", &s.Mean, math.Sqrt(100*102), 1e-9)
+	near(t, "variation", s.CV, 100*math.Sqrt2*0.0099013, 1e-4)
+	near(t, "half width", s.Half, 100*math.Expm1(12.7062*0.0099013), 1e-2)
+	if s.Low != 100 || s.High != 102 {
+		t.Errorf("from %v to %v", s.Low, s.High)
+	}
+	var b strings.Builder
+	if err := WriteSpread(&b, 2, list); err != nil || !strings.Contains(b.String(), "1.4 %") {
+		t.Errorf("%v:\n%s", err, b.String())
+	}
+}

@@ -46,8 +46,14 @@ func newWithin(a, b *taken, defs []def) *within {
 	return w
 }
 
-// sameRequests reports whether two runs sent requests of the same lengths in the same order.
-func sameRequests(a, b []slot) bool { return len(a) > 0 && slices.Equal(a, b) }
+// sameRequests reports whether two runs sent requests of the same lengths in the same order, but for a few
+// tokens of the text that keeps a cache from knowing them.
+func sameRequests(a, b []slot) bool {
+	const few = 16
+	return len(a) > 0 && slices.EqualFunc(a, b, func(x, y slot) bool {
+		return x.id == y.id && x.out == y.out && max(x.in-y.in, y.in-x.in) <= few
+	})
+}
 
 func (w *within) describe() string {
 	how := fmt.Sprintf("%d against %d requests of one run each", len(w.a.slots), len(w.b.slots))

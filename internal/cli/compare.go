@@ -1,0 +1,331 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"spate/internal/compare"
+	"spate/internal/config"
+	"spate/internal/runs"
+	"spate/internal/store"
+)
+
+// compareOptions are the flags of `spate compare`.
+type compareOptions struct {
+	baseline   string
+	regression string
+	thresholds []string
+	failUnsure bool
+	format     string
+	metrics    []string
+	margin     string
+	force      bool
+	noiseFile  string
+	noNoise    bool
+	learn      bool
+	store      string
+
+	share float64
+	gate  compare.Thresholds
+}
+
+// formats of a comparison.
+var compareFormats = []string{"text", "json", "markdown", "junit", "github"}
+
+// newCompare is `spate compare A B [C...]`.
+func newCompare(p Process) *cobra.Command {
+	o := &compareOptions{}
+	cmd := &cobra.Command{
+		Use:   "compare [flags] A B [C...]",
+		Short: "Say whether results differ: better, same, worse or cannot tell",
+		Long: `Compare results with the first one, or with --baseline: run folders, folders of repeated runs, files of any kind
+spate import reads, ids and queries of the store. For every metric there is a verdict, the change with its
+95 % interval, and the smallest difference these samples could have shown.
+
+Two runs with their requests are compared by resampling blocks of them; repeats by how far runs lie apart.
+Figures alone support no verdict. Results that do not mean the same (another workload, other token counting,
+another tool's definitions, predicted against measured, an INVALID run) are refused, unless --force.
+
+With --baseline or a threshold it is a gate: exit code 3 and one line saying why when something got worse.
+A noise floor learned from equal runs (--learn-noise, or bench --interleave with equal arms) is used where
+there is one for the host, server and workload: a difference below it is no difference.`,
+		Example: `  spate compare spate-runs/before spate-runs/after           two runs, or two folders of repeats
+  spate compare label:build=41 label:build=42                all runs with a label against those with another
+  spate compare --baseline main.json --max-regression 5% new a gate: exit code 3 when anything got 5 % worse
+  spate compare --threshold ttft=10% --format junit old new  for a CI server
+  spate compare --learn-noise spate-runs/a*                  what equal runs differ by on this machine`,
+		Args: func(_ *cobra.Command, args []string) error {
+			need := 2
+			if o.baseline != "" || o.learn {
+				need = 1
+			}
+			if len(args) < need {
+				return fmt.Errorf("%d results named, at least %d needed", len(args), need)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, refs []string) error {
+			if err := o.read(); err != nil {
+				return usage{"spate compare", err}
+			}
+			return runCompareRefs(cmd.Context(), p, o, refs)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.baseline, "baseline", "", "compare everything named with this result, and be a gate")
+	f.StringVar(&o.regression, "max-regression", "", "how much worse any metric may get, such as 5%")
+	f.StringArrayVar(&o.thresholds, "threshold", nil, "how much worse one metric, or one latency, may get: mean_ttft_ms=10%, tpot=5%; may be repeated")
+	f.BoolVar(&o.failUnsure, "fail-unsure", false, "the gate also fails where more than is allowed could have gone unseen")
+	f.StringVar(&o.format, "format", "text", "text, json, markdown, junit, or github (annotations and a summary)")
+	f.StringSliceVar(&o.metrics, "metrics", nil, "metrics to compare, such as ttft,p90_tpot_ms,output_throughput")
+	f.StringVar(&o.margin, "margin", "2%", "differences within it count as the same")
+	f.BoolVar(&o.force, "force", false, "compare what is not comparable, and say so")
+	f.StringVar(&o.noiseFile, "noise-file", "", "where the noise of equal runs is kept; by default in the user's state folder")
+	f.BoolVar(&o.noNoise, "no-noise-floor", false, "use no learned noise floor")
+	f.BoolVar(&o.learn, "learn-noise", false, "take the results named as equal runs, and keep what they differ by")
+	f.StringVar(&o.store, "store", "", storeHelp)
+	return cmd
+}
+
+// read turns texts into numbers.
+func (o *compareOptions) read() error {
+	known := false
+	for _, f := range compareFormats {
+		known = known || f == o.format
+	}
+	if !known {
+		return fmt.Errorf("--format: %q is not one of %s%s", o.format, strings.Join(compareFormats, ", "), config.DidYouMean(o.format, compareFormats))
+	}
+	var err error
+	if o.share, err = compare.ParseShare(o.margin); err != nil {
+		return fmt.Errorf("--margin: %w", err)
+	}
+	if o.share == 0 {
+		o.share = 1e-9 // an interval is never within nothing
+	}
+	if o.regression != "" {
+		share, err := compare.ParseShare(o.regression)
+		if err != nil {
+			return fmt.Errorf("--max-regression: %w", err)
+		}
+		o.gate = append(o.gate, compare.Threshold{Max: share})
+	}
+	for _, text := range o.thresholds {
+		t, err := compare.ParseThreshold(text)
+		if err != nil {
+			return fmt.Errorf("--threshold: %w", err)
+		}
+		o.gate = append(o.gate, t)
+	}
+	return nil
+}
+
+// gated reports whether the exit code depends on the outcome.
+func (o *compareOptions) gated() bool { return o.baseline != "" || len(o.gate) > 0 }
+
+func runCompareRefs(ctx context.Context, p Process, o *compareOptions, refs []string) (err error) {
+	if o.baseline != "" {
+		refs = append([]string{o.baseline}, refs...)
+	}
+	where, err := store.Locate(o.store, p.getenv)
+	if err != nil {
+		return err
+	}
+	find := &store.Finder{Where: where, Stdin: p.Stdin}
+	defer func() { err = errors.Join(err, find.Close()) }()
+	sides := make([]compare.Side, len(refs))
+	for i, ref := range refs {
+		entries, err := find.Resolve(ctx, []string{ref})
+		if err != nil {
+			return err
+		}
+		sides[i] = compare.Side{Name: ref, Samples: samples(entries)}
+	}
+	for _, problem := range find.Problems {
+		if problem.Bad() {
+			say(p.Stderr, "%s\n", problem)
+		}
+	}
+	shortNames(sides)
+	if o.learn {
+		var all []compare.Sample
+		for _, s := range sides {
+			all = append(all, s.Samples...)
+		}
+		return learnNoise(p, o.noiseFile, all)
+	}
+	return o.compare(p, sides)
+}
+
+func samples(entries []runs.Entry) []compare.Sample {
+	out := make([]compare.Sample, len(entries))
+	for i := range entries {
+		out[i].Entry = entries[i]
+	}
+	return out
+}
+
+// shortNames calls sides by the last part of their path, where that tells them apart.
+func shortNames(sides []compare.Side) {
+	count := map[string]int{}
+	for _, s := range sides {
+		count[filepath.Base(s.Name)]++
+	}
+	for i := range sides {
+		if base := filepath.Base(sides[i].Name); count[base] == 1 && base != "." && base != string(filepath.Separator) {
+			sides[i].Name = base
+		}
+	}
+}
+
+// compare compares, prints and decides.
+func (o *compareOptions) compare(p Process, sides []compare.Side) error {
+	opt := compare.Options{Metrics: o.metrics, Margin: o.share, Force: o.force, Thresholds: o.gate}
+	if !o.noNoise {
+		noise, err := readNoise(p, o.noiseFile)
+		if err != nil {
+			return err
+		}
+		opt.Noise = noise
+	}
+	rep, err := compare.Compare(sides[0], sides[1:], opt)
+	if err != nil {
+		return err
+	}
+	if o.gated() {
+		rep.Hold(o.gate, o.failUnsure)
+	}
+	if err := o.print(p, rep); err != nil {
+		return fmt.Errorf("write the comparison: %w", err)
+	}
+	if rep.Gate != nil && !rep.Gate.Passed {
+		say(p.Stderr, "spate compare: %s\n", rep.Gate.Why)
+		return exit{ExitUnmet}
+	}
+	return nil
+}
+
+func (o *compareOptions) print(p Process, rep *compare.Report) error {
+	switch o.format {
+	case "json":
+		return rep.WriteJSON(p.Stdout)
+	case "markdown":
+		return rep.WriteMarkdown(p.Stdout)
+	case "junit":
+		return rep.WriteJUnit(p.Stdout)
+	case "github":
+		return printGitHub(p, rep)
+	}
+	return rep.WriteText(p.Stdout)
+}
+
+// printGitHub prints annotations, and the page to where a workflow shows it; outside of one, below them.
+func printGitHub(p Process, rep *compare.Report) error {
+	if err := rep.WriteAnnotations(p.Stdout); err != nil {
+		return err
+	}
+	file := p.getenv("GITHUB_STEP_SUMMARY")
+	if file == "" {
+		return rep.WriteMarkdown(p.Stdout)
+	}
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("open the step summary: %w", err)
+	}
+	return errors.Join(rep.WriteMarkdown(f), f.Close())
+}
+
+// noisePath is where noise is kept: the place said, else the user's state folder.
+func noisePath(p Process, said string) string {
+	if said != "" {
+		return said
+	}
+	root := p.getenv("XDG_STATE_HOME")
+	if root == "" {
+		if p.home() == "" {
+			return ""
+		}
+		root = filepath.Join(p.home(), ".local", "state")
+	}
+	return filepath.Join(root, "spate", "noise.json")
+}
+
+// readNoise reads what was learned; a file that is not there yet has nothing in it.
+func readNoise(p Process, said string) (*compare.Noise, error) {
+	path := noisePath(p, said)
+	if path == "" {
+		return compare.ReadNoise(nil)
+	}
+	data, err := p.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("read noise file: %w", err)
+	}
+	n, err := compare.ReadNoise(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return n, nil
+}
+
+// learnNoise adds what equal runs differ by to the noise file, and prints it.
+func learnNoise(p Process, said string, equal []compare.Sample) error {
+	path := noisePath(p, said)
+	if path == "" {
+		return errors.New("there is no home folder to keep noise in: name a file with --noise-file")
+	}
+	noise, err := readNoise(p, said)
+	if err != nil {
+		return err
+	}
+	place, err := noise.Learn(equal, time.Now())
+	if err != nil {
+		return fmt.Errorf("learn noise: %w", err)
+	}
+	data, err := noise.Encode()
+	if err != nil {
+		return err
+	}
+	if err := replaceFile(path, data); err != nil {
+		return fmt.Errorf("keep noise: %w", err)
+	}
+	return printLesson(p.Stdout, place, path)
+}
+
+func printLesson(w io.Writer, place *compare.Place, path string) error {
+	say(w, "what %d equal runs of %s from %s against %s differ by:\n", len(place.Runs), place.Text, place.Host, place.Server)
+	if err := place.WriteFloors(w); err != nil {
+		return fmt.Errorf("write to standard output: %w", err)
+	}
+	if len(place.Runs) < 4 {
+		say(w, "%d runs tell little: the floor falls as more are learned from\n", len(place.Runs))
+	}
+	say(w, "kept in %s\n", path)
+	return nil
+}
+
+// replaceFile writes a file so that a reader sees the old or the new one, never a part.
+func replaceFile(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".noise-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // the error that matters is on its way
+	}
+	return err
+}
