@@ -32,20 +32,30 @@ func InputTokens(r *call.Record) int {
 }
 
 // TTFT is vLLM's time to first token: from just before the request was written to the first message
-// that has choices, empty or not (for chat that is the role message). 0 without any chunk.
+// that has choices, empty or not (for chat that is the role message). 0 without any chunk, and the whole
+// latency where nothing is generated.
 func TTFT(r *call.Record) (time.Duration, bool) {
-	if len(r.Chunks) == 0 {
-		return 0, r.Sent >= 0
+	switch {
+	case len(r.Chunks) > 0:
+		return between(r.Sent, r.Chunks[0].At)
+	case pools(r):
+		return between(r.Sent, r.Headers)
 	}
-	return between(r.Sent, r.Chunks[0].At)
+	return 0, r.Sent >= 0
 }
+
+// pools reports a request that asked for no text: only those count their inputs.
+func pools(r *call.Record) bool { return r.Inputs > 0 }
 
 // TTFTDue is the same first message seen from the time the request was due.
 func TTFTDue(r *call.Record) (time.Duration, bool) {
-	if len(r.Chunks) == 0 {
-		return 0, false
+	switch {
+	case len(r.Chunks) > 0:
+		return between(r.Due, r.Chunks[0].At)
+	case pools(r):
+		return between(r.Due, r.Headers)
 	}
-	return between(r.Due, r.Chunks[0].At)
+	return 0, false
 }
 
 // FirstByte is the time from sending to the first byte of the response.
@@ -80,7 +90,10 @@ func endOf(r *call.Record, rule EndRule) time.Duration {
 	if n := len(r.Chunks); n > 0 {
 		last = r.Chunks[n-1].At
 	}
-	if rule == LastEvent {
+	switch rule {
+	case Headers:
+		return firstSet(r.Headers, r.LastEvent, r.End)
+	case LastEvent:
 		return firstSet(r.LastEvent, last, r.End)
 	}
 	return firstSet(last, r.LastEvent, r.End)

@@ -18,10 +18,12 @@ import (
 // EndRule says which stamp ends a request's latency.
 type EndRule string
 
-// vLLM ends a completion at its last chunk with choices, a chat answer at its last message.
+// vLLM ends a completion at its last chunk with choices, a chat answer at its last message, and what
+// generates nothing when the answer's headers are there.
 const (
 	LastChunk EndRule = "last_chunk" // completions
 	LastEvent EndRule = "last_event" // chat: the usage message counts
+	Headers   EndRule = "headers"    // embedding, scoring, ranking
 )
 
 // Run is what Summarize needs to know beyond the records.
@@ -52,6 +54,7 @@ func (run Run) normal(counted []*call.Record) Run {
 	if run.EndRule == "" {
 		run.EndRule = LastChunk
 	}
+	run.Tokenizer = run.Tokenizer || run.EndRule == Headers // no output is none, not one token nobody counted
 	if len(run.Percentiles) == 0 {
 		run.Percentiles = []float64{99}
 	}

@@ -30,6 +30,7 @@ func Summarize(recs []call.Record, run Run) Summary {
 	z.steady()
 	z.beside(recs)
 	z.series()
+	z.pooling()
 	return z.s
 }
 
@@ -90,10 +91,13 @@ func (z *summarizer) tally(recs []call.Record) {
 func (z *summarizer) vllm() {
 	s, dur := &z.s, z.run.duration()
 	s.Completed, s.Failed = s.Tally.OK, s.Tally.Failed
+	var speech time.Duration
 	for _, r := range z.ok {
+		speech += r.Audio
 		s.TotalInput += InputTokens(r)
 		s.TotalOutput += OutputTokens(r, z.run.Tokenizer)
 	}
+	s.RTFx = per(seconds(speech), dur)
 	s.RequestThroughput = per(float64(s.Completed), dur)
 	s.OutputThroughput = per(float64(s.TotalOutput), dur)
 	s.TotalTokenThroughput = per(float64(s.TotalInput+s.TotalOutput), dur)

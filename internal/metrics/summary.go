@@ -24,6 +24,7 @@ type Summary struct {
 	ITL                  Dist     `json:"itl_ms"`
 	E2EL                 Dist     `json:"e2el_ms"`
 
+	Pooling       *Pooling      `json:"pooling,omitempty"` // only where nothing is generated
 	Clocks        Clocks        `json:"clocks"`
 	Streaming     Streaming     `json:"streaming"`
 	Speed         Speed         `json:"speed"`
@@ -41,6 +42,12 @@ type Summary struct {
 	Probe         Probe         `json:"probe"`
 	Warmup        Warmup        `json:"warmup"`
 	Series        Series        `json:"series"`
+}
+
+// Pooling is what vLLM counts where servers embed, score or rank instead of generating.
+type Pooling struct {
+	Inputs     int     `json:"total_input_sequences"`
+	Throughput float64 `json:"input_sequence_throughput_per_s"`
 }
 
 // Clocks are latencies under other start and end marks than vLLM's.
