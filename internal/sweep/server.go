@@ -45,37 +45,60 @@ func (p *process) Log() string { return p.log }
 // askEvery is the time between two questions whether a server is ready.
 const askEvery = 200 * time.Millisecond
 
+// portTries is how often a free port is looked for: another process may take it before the server does.
+const portTries = 3
+
 // Start starts a server as a process group of its own and waits until /health and /v1/models answer.
 // The group ends with Stop, and its first process when spate dies.
 func Start(ctx context.Context, l *Launch, log string) (Running, error) {
-	p := &process{log: log, grace: l.Grace, exited: make(chan struct{})}
-	command, url, err := l.resolve()
-	if err != nil {
-		return nil, err
-	}
-	p.url = url
-	if answers(ctx, url+"/health") {
-		return nil, fmt.Errorf("something answers at %s already: end it, or give the server another port", url)
-	}
 	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
 		return nil, fmt.Errorf("make folder for server logs: %w", err)
 	}
-	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	for try := 1; ; try++ {
+		command, url, port, err := l.resolve()
+		if err != nil {
+			return nil, err
+		}
+		p := &process{url: url, log: log, grace: l.Grace, exited: make(chan struct{})}
+		if err = p.start(ctx, l, command); err == nil {
+			return p, nil
+		}
+		if try == portTries || port == "" || !errors.Is(err, errEnded) || !taken(port) {
+			return nil, err
+		}
+	}
+}
+
+// start starts the process and waits until it is ready.
+func (p *process) start(ctx context.Context, l *Launch, command []string) error {
+	if answers(ctx, p.url+"/health") {
+		return fmt.Errorf("something answers at %s already: end it, or give the server another port", p.url)
+	}
+	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("open server log: %w", err)
+		return fmt.Errorf("open server log: %w", err)
 	}
 	cmd := exec.Command(command[0], command[1:]...) //nolint:gosec // the user's own command
 	cmd.Stdout, cmd.Stderr, cmd.Env = out, out, l.environ()
 	ownGroup(cmd)
-	err = p.run(cmd)
-	err = errors.Join(err, out.Close()) // the child has its own descriptor
+	err = errors.Join(p.run(cmd), out.Close()) // the child has its own descriptor
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", command[0], err)
+		return fmt.Errorf("start %s: %w", command[0], err)
 	}
 	if err := p.ready(ctx, l.Ready); err != nil {
-		return nil, errors.Join(err, p.Stop())
+		return errors.Join(err, p.Stop())
 	}
-	return p, nil
+	return nil
+}
+
+// taken reports whether a port cannot be listened on now.
+func taken(port string) bool {
+	ln, err := net.Listen("tcp", "127.0.0.1:"+port)
+	if err != nil {
+		return true
+	}
+	_ = ln.Close() // it was only tried
+	return false
 }
 
 // run starts the command on a thread that lives as long as it: the signal a child gets at its
@@ -106,7 +129,7 @@ func (p *process) ready(ctx context.Context, within time.Duration) error {
 	for !answers(ctx, p.url+"/health") || !listsModels(ctx, p.url+"/v1/models") {
 		select {
 		case <-p.exited:
-			return fmt.Errorf("the server ended before it was ready (%v)%s", endOf(p.err), p.lastLines())
+			return fmt.Errorf("%w (%s)%s", errEnded, endOf(p.err), p.lastLines())
 		case <-ctx.Done():
 			return fmt.Errorf("the server is not ready: %w%s", context.Cause(ctx), p.lastLines())
 		case <-time.After(askEvery):
@@ -114,6 +137,8 @@ func (p *process) ready(ctx context.Context, within time.Duration) error {
 	}
 	return nil
 }
+
+var errEnded = errors.New("the server ended before it was ready")
 
 func endOf(err error) string {
 	if err == nil {
@@ -147,14 +172,13 @@ func (p *process) Stop() error {
 	return nil
 }
 
-// resolve is the command to start and where the server will answer.
-func (l *Launch) resolve() (command []string, url string, err error) {
+// resolve is the command to start and where the server will answer; port is set if it was chosen here.
+func (l *Launch) resolve() (command []string, url, port string, err error) {
 	command = slices.Clone(l.Command)
 	url = strings.TrimRight(or(l.URL, defaultURL), "/")
-	port := ""
 	if slices.ContainsFunc(command, func(w string) bool { return strings.Contains(w, "{port}") }) {
 		if port, err = freePort(); err != nil {
-			return nil, "", err
+			return nil, "", "", err
 		}
 		if l.URL == "" {
 			url = "http://127.0.0.1:" + port
@@ -165,9 +189,9 @@ func (l *Launch) resolve() (command []string, url string, err error) {
 	}
 	url = strings.ReplaceAll(url, "{port}", port)
 	if len(command) > 1 {
-		return command, url, nil
+		return command, url, port, nil
 	}
-	return shell(command[0]), url, nil
+	return shell(command[0]), url, port, nil
 }
 
 // shell is how a line is run. A plain one needs no shell, and what needs one is put in the shell's

@@ -198,7 +198,7 @@ func TestCommandsAreRunAsTheyAreWritten(t *testing.T) {
 	for _, c := range cases {
 		t.Run(strings.Join(c.command, " "), func(t *testing.T) {
 			l := &Launch{Command: c.command, URL: c.url}
-			words, url, err := l.resolve()
+			words, url, _, err := l.resolve()
 			if err != nil {
 				t.Fatal(err)
 			}
