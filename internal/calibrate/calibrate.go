@@ -35,6 +35,8 @@ type job struct {
 	fam  *Family
 	use  func(*predict.Row) bool
 	seed uint64
+
+	loose bool // hold nothing: the prior pulls what the rows say nothing about to its place
 }
 
 // values are parameter values at a place in the search.
@@ -160,6 +162,7 @@ func (j *job) fit(starts [][]float64, wander int) (*Fit, error) {
 	var p *problem
 	for i, start := range starts {
 		q := j.problem()
+		q.loose = j.loose
 		if c := q.descend(start, fitRounds); i == 0 || c.loss < at.loss {
 			at, p = c, q
 		}

@@ -1,8 +1,6 @@
 package calibrate
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -78,25 +76,4 @@ func (fam *Family) hear(g *group, list []Told) {
 			}
 		}
 	}
-}
-
-// runFamilies calibrates families whose expectations are final.
-func runFamilies(fams []*Family, opt Options) (*Outcome, error) {
-	if opt.Progress == nil {
-		opt.Progress = func(string, ...any) {}
-	}
-	out := &Outcome{Fitted: map[string]predict.Metrics{}, Cross: map[string]predict.Metrics{}, Transfer: map[string]predict.Metrics{}}
-	for _, fam := range fams {
-		if opt.Only != "" && fam.group(opt.Only) == nil || !slices.ContainsFunc(fam.rows(), shown) {
-			continue
-		}
-		if err := fam.calibrate(out, opt); err != nil {
-			return nil, err
-		}
-	}
-	if len(out.Profiles) == 0 {
-		return nil, errors.New("no profile could be made: no row has figures to fit")
-	}
-	slices.SortFunc(out.Profiles, func(a, b *profile.Profile) int { return cmp.Compare(a.Name, b.Name) })
-	return out, nil
 }

@@ -193,6 +193,32 @@ func (s *shape) kvNS() float64 {
 	return 1e9 * bytes / (s.bandwidth * kvShare)
 }
 
+// balance is the number of rows from which on a product with the weights takes longer than reading them.
+func (s *shape) balance() float64 {
+	m := s.conf.Model
+	bytes := 2.0
+	if !m.MoE() {
+		bytes = m.LayerBytes() / float64(m.Linear())
+	}
+	return s.flops * computeShare / (s.bandwidth * memoryShare) * bytes / 2
+}
+
+// mixed is the cost of computing a prompt beside requests that decode, in one step: attention kernels
+// that do both read the KV of each request more than once. Engines that do not mix have steps of prompts
+// alone, which may start dearer or cheaper than others.
+func (s *shape) mixed() Param {
+	if s.conf.Sim.Policy == sim.V1 {
+		return Param{
+			Name: "mixed_kv", Unit: "ns/token", Scale: 1, Prior: s.kvNS(), SD: 1, Low: 0.01, High: 5e3, Why: "runs with short and long prompts at a high concurrency",
+			set: func(g *group, c *profile.Cost, v float64) { stepOf(c).MixedKVNS = v * s.bandwidth / g.shape.bandwidth },
+		}
+	}
+	return Param{
+		Name: "mixed", Unit: "ms", Scale: 1e6, Prior: 0, SD: 12, Low: -40, High: 60, Linear: true, Why: "runs with short and long prompts",
+		set: func(_ *group, c *profile.Cost, v float64) { stepOf(c).MixedNS = v },
+	}
+}
+
 func twoNodes(f *profile.Facts) bool  { return f.Nodes > 1 }
 func unknownKV(f *profile.Facts) bool { return f.KVTokens == 0 && f.Known() }
 func disagg(f *profile.Facts) bool    { return f.Disagg != nil }
@@ -214,25 +240,22 @@ func (fam *Family) parameters() []Param {
 			set: func(_ *group, c *profile.Cost, v float64) { stepOf(c).StepNS = v },
 		},
 		{
-			Name: "prefill", Unit: "us/token", Scale: 1e3, Prior: s.prefillUS(), SD: 0.4, Low: 0.5, High: 5e3, Why: "a run with long prompts that are not cached",
+			Name: "prefill", Unit: "us/token", Scale: 1e3, Prior: s.prefillUS(), SD: 0.3, Low: 0.5, High: 5e3, Why: "a run with long prompts that are not cached",
 			set: func(g *group, c *profile.Cost, v float64) {
 				stepOf(c).PrefillNS = v
 				stepOf(c).AttentionNS = v / g.shape.prefillUS() * g.shape.denseUS() * g.shape.pairRatio()
 			},
 		},
 		{
-			Name: "decode", Unit: "us/sequence", Scale: 1e3, Prior: hostUS + 0.8*s.denseUS(), SD: 0.7, Low: 1, High: 5e3,
+			Name: "decode", Unit: "us/sequence", Scale: 1e3, Prior: hostUS + 0.8*s.denseUS(), SD: 0.5, Low: 1, High: 5e3,
 			Why: "runs at two concurrencies, one above 100",
 			set: func(_ *group, c *profile.Cost, v float64) { stepOf(c).DecodeNS = v },
 		},
 		{
-			Name: "kv", Unit: "ns/token", Scale: 1, Prior: s.kvNS(), SD: 0.3, Low: 0.1, High: 5e3, Why: "a run at high concurrency with contexts of 4k tokens or more",
+			Name: "kv", Unit: "ns/token", Scale: 1, Prior: s.kvNS(), SD: 0.25, Low: 0.1, High: 5e3, Why: "a run at high concurrency with contexts of 4k tokens or more",
 			set: func(g *group, c *profile.Cost, v float64) { stepOf(c).KVNS = v * s.bandwidth / g.shape.bandwidth },
 		},
-		{
-			Name: "mixed", Unit: "ms", Scale: 1e6, Prior: 0, SD: 12, Low: -40, High: 60, Linear: true, Why: "runs with short and long prompts",
-			set: func(_ *group, c *profile.Cost, v float64) { stepOf(c).MixedNS = v },
-		},
+		s.mixed(),
 		{
 			Name: "base", Unit: "ms", Scale: 1e6, Prior: 15, SD: 1, Low: 0.1, High: 500, Why: "a run at concurrency 1 with short prompts",
 			set: func(_ *group, c *profile.Cost, v float64) { c.Front.BaseNS = v },
@@ -335,7 +358,7 @@ func disaggParams(fam *Family) []Param {
 }
 
 // unknownBand is the batch size above which an engine nobody knows may work in another way.
-const unknownBand = 32
+const unknownBand = 24
 
 // unknownParams describe a server of which neither model nor GPU is known.
 func unknownParams() []Param {
@@ -392,6 +415,9 @@ func (fam *Family) cost(g *group, values []float64) *profile.Cost {
 		if p.applies == nil || p.applies(&g.facts) {
 			p.set(g, c, values[i]*p.Scale)
 		}
+	}
+	if g.shape != nil {
+		c.Step.Balance = g.shape.balance()
 	}
 	c.Step.MinNS = c.Step.StepNS // a prompt can be cheap, but no step is cheaper than an empty one
 	if c.Disagg != nil {

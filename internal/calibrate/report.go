@@ -81,6 +81,7 @@ func Report(f *predict.File, done *Outcome) []Document {
 		fmt.Fprintf(&b, "![%s, predicted against measured](fidelity/%s.svg)\n", h.head, h.name)
 	}
 	reportTransfer(&b, f, done)
+	reportSizes(&b, done)
 	reportRows(&b, f, done)
 	reportParams(&b, done)
 	docs := []Document{{Data: []byte(b.String())}}
@@ -98,8 +99,9 @@ How near the simulator comes to published measurements. Written by ` + "`make fi
 
 "Fitted" is the error of rows the parameters were fitted to. "Left out" is the error of a row when it
 is predicted by a fit that has not seen it. A row that alone carries some information (the only long
-prompt, the only lone request, the only run of a link at its length) is predicted badly when it is left
-out, because then nothing tells the parameter.
+prompt, the only lone request, one of the two runs of a server, the only run of a link at its length) is predicted
+badly when it is left out, because then nothing tells the parameter. How uncertain the rows in between are, with
+all shown rows fitted, is what ` + "`spate predict --validate ROWS --intervals`" + ` says.
 
 Only the parameters are refitted without the row. The form of the model, the expected efficiencies (products
 grouped by expert, time per layer, KV of windowed layers), the noise of each figure, the spreads of lengths and
@@ -157,6 +159,26 @@ func reportTransfer(b *strings.Builder, f *predict.File, done *Outcome) {
 		fmt.Fprintf(b, "| %s |", p.Name)
 		for _, h := range headline {
 			fmt.Fprintf(b, " %s |", number(e, h.name))
+		}
+		b.WriteString("\n")
+	}
+}
+
+// reportSizes tells how models are predicted from others of their series.
+func reportSizes(b *strings.Builder, done *Outcome) {
+	if len(done.Sizes) == 0 {
+		return
+	}
+	b.WriteString("\n## Another model size on the same GPU, without a fit of its own\n\nMean absolute error, percent, of one server predicted with the parameters of another: each keeps its ratio to\n" +
+		"what is expected of the model it was fitted to, and nothing but model, tensor parallelism and KV size changes.\n\n| fitted | predicted |")
+	for _, h := range headline {
+		fmt.Fprintf(b, " %s |", h.head)
+	}
+	b.WriteString("\n| --- | --- |" + strings.Repeat(" --- |", len(headline)) + "\n")
+	for _, s := range done.Sizes {
+		fmt.Fprintf(b, "| %s | %s |", s.From, s.To)
+		for _, h := range headline {
+			fmt.Fprintf(b, " %s |", number(s.Errors, h.name))
 		}
 		b.WriteString("\n")
 	}

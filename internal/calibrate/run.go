@@ -29,6 +29,7 @@ type Outcome struct {
 	Fitted   map[string]predict.Metrics // predictions of all rows by the profiles
 	Cross    map[string]predict.Metrics // predictions of shown rows by fits that did not see them
 	Transfer map[string]predict.Metrics // predictions of shown rows from physics alone
+	Sizes    []Size                     // predictions of one model from what was fitted to another
 	Notes    []string
 }
 
@@ -41,10 +42,16 @@ func Run(f *predict.File, opt Options) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	return runFamilies(fams, opt)
+}
+
+// runFamilies calibrates families whose expectations are final.
+func runFamilies(fams []*Family, opt Options) (*Outcome, error) {
 	if opt.Progress == nil {
 		opt.Progress = func(string, ...any) {}
 	}
 	out := &Outcome{Fitted: map[string]predict.Metrics{}, Cross: map[string]predict.Metrics{}, Transfer: map[string]predict.Metrics{}}
+	done := map[*Family]*Fit{}
 	for _, fam := range fams {
 		if opt.Only != "" && fam.group(opt.Only) == nil {
 			continue
@@ -53,15 +60,19 @@ func Run(f *predict.File, opt Options) (*Outcome, error) {
 			out.Notes = append(out.Notes, fmt.Sprintf("%s: no row has figures, so no profile was made", fam.names()))
 			continue
 		}
-		if err := fam.calibrate(out, opt); err != nil {
+		fit, err := fam.calibrate(out, opt)
+		if err != nil {
 			return nil, err
 		}
+		done[fam] = fit
 	}
 	if len(out.Profiles) == 0 {
 		return nil, errors.New("no profile could be made: no row has figures to fit")
 	}
 	slices.SortFunc(out.Profiles, func(a, b *profile.Profile) int { return cmp.Compare(a.Name, b.Name) })
-	return out, nil
+	var err error
+	out.Sizes, err = sizes(fams, done, opt.Seed)
+	return out, err
 }
 
 func (fam *Family) names() string {
@@ -73,37 +84,37 @@ func (fam *Family) names() string {
 }
 
 // calibrate fits one family and adds its profiles to the outcome.
-func (fam *Family) calibrate(out *Outcome, opt Options) error {
+func (fam *Family) calibrate(out *Outcome, opt Options) (*Fit, error) {
 	opt.Progress("fitting %s", fam.names())
 	j := &job{fam: fam, use: shown, seed: opt.Seed}
 	fit, err := j.fit(j.starts(openStarts), wanderRounds)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := j.determined(fit); err != nil {
-		return err
+		return nil, err
 	}
 	j.spread(fit)
 	all, err := fam.predict(fit.Values, func(*predict.Row) bool { return true }, opt.Seed)
 	if err != nil {
-		return fmt.Errorf("predicting %s: %w", fam.names(), err)
+		return nil, fmt.Errorf("predicting %s: %w", fam.names(), err)
 	}
 	for id, m := range all {
 		out.Fitted[id] = m
 	}
 	if err := j.transfer(out.Transfer); err != nil {
-		return err
+		return nil, err
 	}
 	if opt.Cross {
 		opt.Progress("leaving out one row of %s at a time", fam.names())
-		if err := j.cross(out.Cross); err != nil {
-			return err
+		if err := j.cross(fit, out.Cross); err != nil {
+			return nil, err
 		}
 	}
 	for _, g := range fam.groups {
 		out.Profiles = append(out.Profiles, fam.profile(g, fit, out, opt))
 	}
-	return nil
+	return fit, nil
 }
 
 // determined refuses a server of which neither the rows nor anything else says enough: where the rows
@@ -128,9 +139,10 @@ func (j *job) determined(fit *Fit) error {
 	return fmt.Errorf("%w %s, whose model and GPU are unknown: %s", ErrUnknown, fam.names(), strings.Join(missing, "; "))
 }
 
-// cross predicts each shown row from a fit of the others. The fit begins anew: what was found with the
-// row must not help.
-func (j *job) cross(into map[string]predict.Metrics) error {
+// cross predicts each shown row from a fit of the others. Closed loads have one valley, so that their
+// search may begin where the fit with the row ended; that of open loads begins anew, or what was found
+// with the row would help.
+func (j *job) cross(full *Fit, into map[string]predict.Metrics) error {
 	for _, r := range j.fam.rows() {
 		if !shown(r) {
 			continue
@@ -138,7 +150,13 @@ func (j *job) cross(into map[string]predict.Metrics) error {
 		k := &job{fam: j.fam, seed: j.seed, use: func(q *predict.Row) bool { return shown(q) && q.ID != r.ID }}
 		values := k.fam.values(make([]float64, len(k.fam.params)))
 		if slices.ContainsFunc(k.fam.rows(), k.use) {
-			fit, err := k.fit(k.starts(crossStarts), crossWander)
+			starts := [][]float64{full.at.x}
+			if k.open() {
+				starts = k.starts(crossStarts)
+			} else {
+				k.loose = true // or what only the row told would stay
+			}
+			fit, err := k.fit(starts, crossWander)
 			if err != nil {
 				return err
 			}

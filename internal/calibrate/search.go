@@ -13,7 +13,9 @@ type problem struct {
 	eval func(x []float64) []float64 // residuals in units of their noise
 	lo   []float64
 	hi   []float64
-	held []bool // coordinates that stay at zero
+	held []bool // coordinates that stay where they are
+
+	loose bool // hold none
 }
 
 // huberAt is where a residual stops counting by its square: one odd figure must not bend the fit.
@@ -124,7 +126,7 @@ func (p *problem) descend(start []float64, rounds int) point {
 			h = firstReach
 		}
 		slope := p.slopes(at, h)
-		if round == 0 {
+		if round == 0 && !p.loose {
 			p.hold(slope, at)
 		}
 		mat, g := normal(slope, at)

@@ -101,6 +101,7 @@ func (p *Profile) retile(tp int) error {
 		s.AttentionNS *= share
 		s.MoENS *= share
 		s.KVNS *= kv
+		s.MixedKVNS *= kv
 		s.MinNS = min(s.MinNS, s.StepNS)
 		c.Blocks = int(float64(c.Blocks) * blocks)
 	})
