@@ -140,6 +140,11 @@ func (s *Stream) Start(ctx context.Context) {
 func (s *Stream) Fill(ctx context.Context) error {
 	s.Start(ctx)
 	select {
+	case <-s.stop: // also when it was full before
+		return s.why(ctx)
+	default:
+	}
+	select {
 	case <-s.filled:
 		return nil
 	case <-s.stop:
