@@ -44,6 +44,7 @@ type VLLM struct {
 	PeakTokensPerS       float64 // vLLM's one-second buckets
 	PeakConcurrent       int     // likewise
 	RTFx                 float64
+	Pooling              *metrics.Pooling // nil where answers are generated: another set of keys
 
 	Detail  *metrics.Detail // nil without --save-detailed
 	Probe   *VLLMProbe
@@ -93,7 +94,7 @@ func (v *VLLM) Fill(s *metrics.Summary, selected []string, percentiles []float64
 	v.TotalInput, v.TotalOutput = s.TotalInput, s.TotalOutput
 	v.RequestThroughput, v.RequestGoodput = s.RequestThroughput, s.RequestGoodput
 	v.OutputThroughput, v.TotalTokenThroughput = s.OutputThroughput, s.TotalTokenThroughput
-	v.PeakTokensPerS, v.PeakConcurrent, v.RTFx = s.MaxOutputPerS, s.MaxConcurrent, s.RTFx
+	v.PeakTokensPerS, v.PeakConcurrent, v.RTFx, v.Pooling = s.MaxOutputPerS, s.MaxConcurrent, s.RTFx, s.Pooling
 	if p := s.Probe; p.Completed > 0 {
 		v.Probe = &VLLMProbe{p.Completed, p.Failed, p.Median, p.P99, p.Max}
 	}
@@ -102,7 +103,7 @@ func (v *VLLM) Fill(s *metrics.Summary, selected []string, percentiles []float64
 		name string
 		dist *metrics.Dist
 	}{{"ttft", &s.TTFT}, {"tpot", &s.TPOT}, {"itl", &s.ITL}, {"e2el", &s.E2EL}} {
-		if !slices.Contains(selected, m.name) {
+		if !slices.Contains(selected, m.name) || s.Pooling != nil && m.name != "e2el" {
 			continue
 		}
 		out := VLLMMetric{Name: m.name, Mean: m.dist.Mean, Median: m.dist.Median, Std: m.dist.Std}
@@ -142,7 +143,11 @@ func (v *VLLM) Object() (Object, error) {
 		o.Set("ramp_up_start_rps", r.Start)
 		o.Set("ramp_up_end_rps", r.End)
 	}
-	v.addCounts(&o)
+	if v.Pooling != nil {
+		v.addPooling(&o)
+	} else {
+		v.addCounts(&o)
+	}
 	v.addOptional(&o)
 	for _, m := range v.Metrics {
 		m.add(&o)
@@ -153,6 +158,21 @@ func (v *VLLM) Object() (Object, error) {
 		}
 	}
 	return o, nil
+}
+
+// addPooling lays out what vLLM tells of a run that generated nothing.
+func (v *VLLM) addPooling(o *Object) {
+	o.Set("duration", v.Duration)
+	o.Set("completed", v.Completed)
+	o.Set("total_input_tokens", v.TotalInput)
+	o.Set("total_input_sequences", v.Pooling.Inputs)
+	o.Set("request_throughput", v.RequestThroughput)
+	o.Set("input_sequence_throughput", v.Pooling.Throughput)
+	o.Set("total_token_throughput", v.TotalTokenThroughput)
+	if d := v.Detail; d != nil {
+		o.Set("input_lens", d.InputLens)
+		o.Set("errors", d.Errors)
+	}
 }
 
 func (v *VLLM) addCounts(o *Object) {

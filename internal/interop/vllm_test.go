@@ -108,6 +108,38 @@ var headOrder = strings.Fields(`date endpoint_type backend label model_id tokeni
 	mean_tpot_ms median_tpot_ms std_tpot_ms p50_tpot_ms p99_tpot_ms p99.9_tpot_ms
 	mean_itl_ms median_itl_ms std_itl_ms p50_itl_ms p99_itl_ms p99.9_itl_ms`)
 
+// poolingOrder is the order of keys of a run that generated nothing.
+var poolingOrder = strings.Fields(`date endpoint_type backend label model_id tokenizer_id num_prompts request_rate burstiness max_concurrency
+	duration completed total_input_tokens total_input_sequences request_throughput input_sequence_throughput total_token_throughput
+	input_lens errors mean_e2el_ms median_e2el_ms std_e2el_ms p99_e2el_ms`)
+
+func TestPoolingKeys(t *testing.T) {
+	dist := metrics.Dist{N: 3, Mean: 20, Median: 20, Percentiles: metrics.Percentiles{{P: 99, Value: 21}}}
+	s := metrics.Summary{
+		DurationS: 2, Completed: 3, Failed: 1, TotalInput: 60, RequestThroughput: 1.5, TotalTokenThroughput: 30,
+		TTFT: dist, E2EL: dist, Pooling: &metrics.Pooling{Inputs: 6, Throughput: 3},
+	}
+	v := VLLM{Backend: "openai-embeddings", ModelID: "m", NumPrompts: 4, RequestRate: math.Inf(1), Burstiness: 1}
+	v.Fill(&s, []string{"ttft", "e2el"}, []float64{99})
+	v.Detail = &metrics.Detail{InputLens: []int{10, 40, 10, 0}, Errors: []string{"", "", "", "x"}}
+	o, err := v.Object()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for _, f := range o {
+		keys = append(keys, f.Key)
+	}
+	if d := cmp.Diff(poolingOrder, keys); d != "" {
+		t.Error(d)
+	}
+	raw, err := v.Encode()
+	if err != nil || !strings.Contains(string(raw), `"duration": 2.0, "completed": 3, "total_input_tokens": 60, "total_input_sequences": 6, `+
+		`"request_throughput": 1.5, "input_sequence_throughput": 3.0, "total_token_throughput": 30.0, "input_lens": [10, 40, 10, 0], "errors": ["", "", "", "x"], "mean_e2el_ms": 20.0`) {
+		t.Errorf("%s, %v", raw, err)
+	}
+}
+
 func TestKeyOrder(t *testing.T) {
 	v := full()
 	o, err := v.Object()

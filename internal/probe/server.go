@@ -32,10 +32,16 @@ const maxAnswer = 4 << 20
 // other things, llama.cpp as a build.
 var versionPaths = []string{"/version", "/api/version", "/get_server_info", "/info", "/props"}
 
+// ownLists are where engines without /v1/models tell what they serve.
+var ownLists = []struct{ path, engine string }{
+	{"/api/tags", "ollama"}, {"/get_model_info", "sglang"}, {"/model_info", "sglang"}, {"/info", "tgi"}, {"/props", "llama.cpp"},
+}
+
 // Identify asks the server at base, such as http://host:8000, who it is. header, which may be nil, adds the
 // credentials. Not knowing the version is no error; not being able to list models is.
 func Identify(ctx context.Context, do Do, base string, header http.Header) (Server, error) {
 	base = strings.TrimSuffix(base, "/")
+	status := 0
 	ask := func(path string) (string, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
 		if err != nil {
@@ -44,19 +50,24 @@ func Identify(ctx context.Context, do Do, base string, header http.Header) (Serv
 		for name, values := range header {
 			req.Header[name] = values
 		}
-		return get(do, req, maxAnswer)
+		return get(func(r *http.Request) (*http.Response, error) {
+			resp, err := do(r)
+			if err == nil {
+				status = resp.StatusCode
+			}
+			return resp, err
+		}, req, maxAnswer)
 	}
-	var s Server
-	body, err := ask("/v1/models")
+	s, err := list(ask)
+	if err != nil && status != 0 && status < http.StatusInternalServerError { // a server that is there, with ways of its own
+		s, err = ownList(ask, err)
+	}
 	if err != nil {
-		return Server{}, fmt.Errorf("listing models: %w", err)
-	}
-	if s.Models, err = ParseModels([]byte(body)); err != nil {
 		return Server{}, err
 	}
-	s.Engine = ownerEngine(s.Models)
 	for _, path := range versionPaths {
-		if body, err = ask(path); err != nil {
+		body, err := ask(path)
+		if err != nil {
 			continue
 		}
 		if version, err := ParseVersion([]byte(body)); err == nil {
@@ -68,6 +79,67 @@ func Identify(ctx context.Context, do Do, base string, header http.Header) (Serv
 		}
 	}
 	return s, nil
+}
+
+// list asks for the models as OpenAI's API has it.
+func list(ask func(path string) (string, error)) (Server, error) {
+	body, err := ask("/v1/models")
+	if err != nil {
+		return Server{}, fmt.Errorf("listing models: %w", err)
+	}
+	models, err := ParseModels([]byte(body))
+	if err != nil {
+		return Server{}, err
+	}
+	return Server{Models: models, Engine: ownerEngine(models)}, nil
+}
+
+// ownList asks where single engines tell their model; why is what is wrong with the usual list.
+func ownList(ask func(path string) (string, error), why error) (Server, error) {
+	for _, own := range ownLists {
+		body, err := ask(own.path)
+		if err != nil {
+			continue
+		}
+		if models := ParseOwnModels([]byte(body)); len(models) > 0 {
+			return Server{Models: models, Engine: own.engine}, nil
+		}
+	}
+	return Server{}, why
+}
+
+// ParseOwnModels finds the models in the answers of engines that have a way of their own to tell them: Ollama's
+// tags, SGLang's and TGI's descriptions of themselves, llama.cpp's properties.
+func ParseOwnModels(body []byte) []Model {
+	var v struct {
+		Models []struct {
+			Name string `json:"name"`
+		} `json:"models"`
+		Path   string `json:"model_path"`
+		ID     string `json:"model_id"`
+		Alias  string `json:"model_alias"`
+		Length int    `json:"max_total_tokens"`
+	}
+	if json.Unmarshal(body, &v) != nil {
+		return nil
+	}
+	var out []Model
+	for _, m := range v.Models {
+		if m.Name != "" {
+			out = append(out, Model{ID: m.Name})
+		}
+	}
+	root := v.ID
+	if root == "" {
+		root = v.Path
+	}
+	switch {
+	case v.Alias != "":
+		out = append(out, Model{ID: v.Alias})
+	case root != "":
+		out = append(out, Model{ID: root, Root: root, MaxLen: v.Length})
+	}
+	return out
 }
 
 // ParseModels reads the answer of /v1/models.

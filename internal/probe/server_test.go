@@ -62,6 +62,10 @@ func TestIdentify(t *testing.T) {
 	}{
 		{"vllm", map[string]string{"/v1/models": `{"data":[{"id":"m","owned_by":"vllm"}]}`, "/version": `{"version":"0.11.0"}`}, Server{Engine: "vllm", Version: "0.11.0", Models: []Model{{ID: "m", OwnedBy: "vllm"}}}},
 		{"ollama", map[string]string{"/v1/models": `{"data":[{"id":"m","owned_by":"library"}]}`, "/api/version": `{"version":"0.6.2"}`}, Server{Engine: "ollama", Version: "0.6.2", Models: []Model{{ID: "m", OwnedBy: "library"}}}},
+		{"ollama of old", map[string]string{"/api/tags": `{"models":[{"name":"llama3:8b"},{"name":"b"}]}`, "/api/version": `{"version":"0.1.9"}`}, Server{Engine: "ollama", Version: "0.1.9", Models: []Model{{ID: "llama3:8b"}, {ID: "b"}}}},
+		{"TGI", map[string]string{"/info": `{"model_id":"org/m","max_total_tokens":4096,"version":"2.0.4"}`}, Server{Engine: "tgi", Version: "2.0.4", Models: []Model{{ID: "org/m", Root: "org/m", MaxLen: 4096}}}},
+		{"SGLang", map[string]string{"/get_model_info": `{"model_path":"/models/m","is_generation":true}`}, Server{Engine: "sglang", Models: []Model{{ID: "/models/m", Root: "/models/m"}}}},
+		{"llama.cpp", map[string]string{"/props": `{"model_path":"/m.gguf","model_alias":"m","build_info":"b4000"}`}, Server{Engine: "llama.cpp", Version: "b4000", Models: []Model{{ID: "m"}}}},
 		{"no version", map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`, "/version": "<html>"}, Server{Models: []Model{{ID: "m"}}}},
 	}
 	for _, c := range cases {
@@ -96,7 +100,7 @@ func FuzzParseModels(f *testing.F) {
 		if (err == nil) != (len(models) > 0) {
 			t.Fatalf("%d models with error %v", len(models), err)
 		}
-		for _, m := range models {
+		for _, m := range append(models, ParseOwnModels(body)...) {
 			if m.ID == "" {
 				t.Fatal("a model without a name")
 			}

@@ -105,7 +105,7 @@ func (b *block) totals() {
 	}
 	b.figure("Benchmark duration (s):", s.DurationS)
 	b.count("Total input tokens:", s.TotalInput)
-	if b.tokens() {
+	if b.tokens() && s.Pooling == nil {
 		b.count("Total generated tokens:", s.TotalOutput)
 	}
 }
@@ -113,6 +113,13 @@ func (b *block) totals() {
 func (b *block) throughput() {
 	s, head := b.in.Summary, b.in.Style == Head
 	b.figure("Request throughput (req/s):", s.RequestThroughput)
+	if s.Pooling != nil {
+		b.figure("Input throughput (inputs/s):", s.Pooling.Throughput)
+		if b.tokens() {
+			b.figure("Total token throughput (tok/s):", s.TotalTokenThroughput)
+		}
+		return
+	}
 	if s.RequestGoodput != nil {
 		b.figure("Request goodput (req/s):", *s.RequestGoodput)
 	}
@@ -157,7 +164,7 @@ func (b *block) probe() {
 
 func (b *block) latencies() {
 	s := b.in.Summary
-	if b.tokens() {
+	if b.tokens() && s.Pooling == nil {
 		b.latency("ttft", "TTFT", "Time to First Token", &s.TTFT)
 		b.latency("tpot", "TPOT", "Time per Output Token (excl. 1st token)", &s.TPOT)
 		b.latency("itl", "ITL", "Inter-token Latency", &s.ITL)

@@ -52,6 +52,17 @@ var blockCases = []struct {
 		in.Metrics = append(in.Metrics, "e2el")
 		in.Summary.RequestGoodput = ptr(0.0)
 	}},
+	{"head-pooling", func(in *BlockInput) {
+		in.MaxConcurrency, in.RequestRate = ptr(8), 10
+		in.Metrics = []string{"e2el", "ttft"}
+		in.Summary.TotalOutput, in.Summary.OutputThroughput, in.Summary.TotalTokenThroughput = 0, 0, 8294.856
+		in.Summary.RequestGoodput = ptr(5.5)
+		in.Summary.Pooling = &metrics.Pooling{Inputs: 388, Throughput: 31.43}
+	}},
+	{"head-pooling-no-tokenizer", func(in *BlockInput) {
+		in.Tokenizer, in.Metrics = false, []string{"e2el"}
+		in.Summary.Pooling = &metrics.Pooling{Inputs: 97, Throughput: 7.857432}
+	}},
 	{"v10", func(in *BlockInput) { in.Style, in.MaxConcurrency, in.RequestRate = V10, ptr(64), 0.5 }},
 	{"v6", func(in *BlockInput) { in.Style, in.MaxConcurrency, in.RequestRate = V6, ptr(64), 0.5 }},
 }

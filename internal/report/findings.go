@@ -78,8 +78,10 @@ func latency(s *sheet, m *metrics.Summary) {
 	}
 	c := &m.Clocks
 	s.section("Latency (ms)", latencyHeads...)
-	s.dist("TTFT, from sending", &m.TTFT)
-	s.dist("TTFT, from due time", &c.TTFTDue)
+	if m.Pooling == nil {
+		s.dist("TTFT, from sending", &m.TTFT)
+		s.dist("TTFT, from due time", &c.TTFTDue)
+	}
 	s.dist("  first byte", &c.FirstByte)
 	s.dist("  first token of any kind", &c.FirstToken)
 	s.dist("  first visible token", &c.FirstText)
@@ -88,6 +90,9 @@ func latency(s *sheet, m *metrics.Summary) {
 	s.dist("TPOT", &m.TPOT)
 	s.dist("E2EL, from sending", &m.E2EL)
 	s.dist("E2EL, from due time", &c.E2ELDue)
+	if m.Pooling != nil { // E2EL ends at the headers there, as vLLM's does
+		s.dist("to the end of the answer", &c.E2ELClose)
+	}
 	s.dist("waiting for a free slot", &c.Queue)
 	s.dist("sent late by the client", &c.DispatchLag)
 	s.footnote()
@@ -151,6 +156,11 @@ func throughput(s *sheet, m *metrics.Summary) {
 	}
 	t := &m.Throughput
 	row("requests/s", m.RequestThroughput, t.RequestCI95, plateau.Request)
+	if m.Pooling != nil {
+		s.row("inputs/s", short(m.Pooling.Throughput))
+		row("input tokens/s", t.Input, nil, plateau.Input)
+		return
+	}
 	row("output tokens/s", m.OutputThroughput, t.OutputCI95, plateau.Output)
 	row("input tokens/s", t.Input, nil, plateau.Input)
 	if plateau.Applies {
@@ -208,15 +218,30 @@ func failures(s *sheet, m *metrics.Summary) {
 	if f := m.Failures; f.Retries > 0 {
 		s.fact("retries", fmt.Sprintf("%d; %d requests recovered", f.Retries, f.Recovered))
 	}
+	shed(s, &m.Failures.Shed)
 	if a := &m.ErrorAdjusted; a.Failures > 0 {
 		adjusted := func(label string, ps metrics.Percentiles) {
 			d := metrics.Dist{Percentiles: ps}
 			s.row(label, s.percentile(d.At(50)), s.percentile(d.At(90)), s.percentile(d.At(99)))
 		}
 		s.section("Latency (ms), failures as never", "median", "p90", "p99")
-		adjusted("TTFT, from due time", a.TTFTDue)
+		if m.Pooling == nil {
+			adjusted("TTFT, from due time", a.TTFTDue)
+		}
 		adjusted("E2EL, from due time", a.E2ELDue)
 	}
+}
+
+// shed tells of load the server refused: it answers those fast, and often says when to come back.
+func shed(s *sheet, f *metrics.Shed) {
+	if f.Count == 0 {
+		return
+	}
+	words := fmt.Sprintf("%d attempts, answered in %s ms (median), %s ms at most", f.Count, short(f.Latency.Median), short(f.Latency.Max))
+	if w := &f.RetryAfter; w.N > 0 {
+		words += fmt.Sprintf("; %d of them said to wait %s s (median)", w.N, short(w.Median/1000))
+	}
+	s.fact("refused for load", words)
 }
 
 // beside tells of what went on around the measured requests.
@@ -232,7 +257,11 @@ func beside(s *sheet, m *metrics.Summary) {
 	}
 	s.fact("connections", words)
 	if w := &m.Warmup; w.Requests > 0 {
-		s.fact("warm-up, not counted", fmt.Sprintf("%d requests, %d failed, median TTFT %s ms", w.Requests, w.Failed, short(w.Median)))
+		what := "TTFT"
+		if m.Pooling != nil {
+			what = "E2EL"
+		}
+		s.fact("warm-up, not counted", fmt.Sprintf("%d requests, %d failed, median %s %s ms", w.Requests, w.Failed, what, short(w.Median)))
 	}
 	if p := &m.Probe; p.Completed+p.Failed > 0 {
 		s.fact("probes", fmt.Sprintf("%d answered, %d failed, median %s ms, p99 %s ms", p.Completed, p.Failed, short(p.Median), short(p.P99)))

@@ -208,3 +208,42 @@ func TestCountersThatSayNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestFindingsOfPooling checks that a run which generated nothing is told without tokens it never had,
+// and that refused load stands apart.
+func TestFindingsOfPooling(t *testing.T) {
+	recs := make([]call.Record, 0, 12)
+	for i := range 12 {
+		r := call.NewRecord(&call.Request{ID: i, Phase: call.Measure})
+		at := time.Duration(i) * 100 * time.Millisecond
+		r.Due, r.Dispatched, r.Started, r.Sent = at, at, at, at
+		r.FirstByte, r.Headers, r.LastEvent, r.End = at+19e6, at+20e6, at+30e6, at+30e6
+		r.Inputs, r.In, r.Outcome, r.Status = 4, call.Count{N: 40, From: call.FromServer}, call.OK, 200
+		if i >= 10 {
+			r.Outcome, r.Fault, r.Status, r.Err, r.RetryWait = call.Failed, call.FaultShed, 429, "HTTP 429", 2*time.Second
+		}
+		recs = append(recs, r)
+	}
+	run := &result.Run{Plan: result.Plan{End: 2 * time.Second, EndRule: metrics.Headers}}
+	run.Compute(recs)
+	run.Verdict = verdict.Judge(verdict.Input{Summary: run.Summary, Settings: verdict.Settings{IgnoreEOS: true}})
+	var b strings.Builder
+	if err := Findings(&b, run); err != nil {
+		t.Fatal(err)
+	}
+	text := b.String()
+	flat := strings.Join(strings.Fields(text), " ")
+	for _, want := range []string{
+		"inputs/s 20.0", "E2EL, from sending 20.0", "to the end of the answer 30.0",
+		"refused for load 2 attempts, answered in 30.0 ms (median), 30.0 ms at most; 2 of them said to wait 2.00 s (median)",
+	} {
+		if !strings.Contains(flat, want) {
+			t.Errorf("the findings lack %q:\n%s", want, text)
+		}
+	}
+	for _, unwanted := range []string{"TTFT", "TPOT", "ITL", "output tokens", "a chunk", "answers ended", "What limited"} {
+		if strings.Contains(text, unwanted) {
+			t.Errorf("the findings tell of %q:\n%s", unwanted, text)
+		}
+	}
+}

@@ -101,7 +101,7 @@ const shownCauses = 3
 
 // limits says in a few lines what limited the run.
 func limits(s *sheet, run *result.Run) {
-	if run.Summary.Completed == 0 {
+	if run.Summary.Completed == 0 || run.Summary.Pooling != nil { // explanations are of generating
 		return
 	}
 	r := harvest.FromRun(run)
