@@ -7,8 +7,8 @@ var levels = []struct {
 	packages []string
 }{
 	{"words", []string{"nearest"}},
-	{"vocabulary, arithmetic, parts of an engine", []string{"call", "enginelog", "protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "stats", "tokenizer", "tokenizer/chat"}},
-	{"what to send, when, to whom; what came back; an engine", []string{"chart", "client", "metrics", "probe", "recorder", "schedule", "search", "sim", "workload"}},
+	{"vocabulary, arithmetic, parts of an engine", []string{"call", "enginelog", "protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "stats", "tokenizer", "tokenizer/chat", "trace"}},
+	{"what to send, when, to whom; what came back; an engine", []string{"chart", "client", "launch", "metrics", "probe", "recorder", "schedule", "search", "sim", "workload"}},
 	{"sending, judging, settings; engines at work", []string{"config", "driver", "observe", "sim/cluster", "verdict"}},
 	{"the file of a run; reading command lines; an embedded server", []string{"capacity", "flags", "load", "result", "sim/engineconf", "sim/serve"}},
 	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "harvest", "interop", "profile", "sim/wall"}},
@@ -49,6 +49,7 @@ var machine = []struct {
 	{"config", []string{"net"}, "joins a host and a port; opens nothing"},
 	{"driver", []string{"golang.org/x/sys/unix"}, "sleeps to an absolute time on its own thread"},
 	{"observe", []string{"net/http", "os", "os/exec"}, "samples the server, GPUs and the host during a run, and keeps what it saw"},
+	{"launch", []string{"net", "net/http", "os", "os/exec", "syscall", "golang.org/x/sys/unix"}, "starts servers and ends them"},
 	{"probe", []string{"net", "net/http", "os", "syscall", "golang.org/x/sys/unix", "golang.org/x/sys/windows"}, "looks at host, process and server"},
 	{"recorder", []string{"os"}, "appends records to a file"},
 	{"report", []string{"golang.org/x/term"}, "asks how wide the terminal is"},
@@ -70,7 +71,7 @@ var touching = []string{
 
 // timeless packages never read a clock or wait: the same input gives the same output, at any time.
 var timeless = []string{
-	"chart", "compare", "config", "curve", "enginelog", "evidence", "explain", "flags", "harvest", "interop", "load", "metrics", "nearest", "page", "picture", "rng", "schedule", "search", "stats", "table", "tokenizer", "tokenizer/chat", "verdict", "workload",
+	"chart", "compare", "config", "curve", "enginelog", "evidence", "explain", "flags", "harvest", "interop", "load", "metrics", "nearest", "page", "picture", "rng", "schedule", "search", "stats", "table", "tokenizer", "tokenizer/chat", "trace", "verdict", "workload",
 	"sim", "sim/catalog", "sim/cluster", "sim/des", "sim/engineconf", "sim/kv", "sim/latency",
 }
 

@@ -42,6 +42,21 @@ func runBench(ctx context.Context, p Process, cfg *config.Bench) int {
 			_ = srv.Stop() // the run is over: nothing depends on how it ends
 		}()
 	}
+	if cfg.Launch.Command != "" && !cfg.Output.DryRun {
+		srv, err := launchFor(ctx, p, cfg)
+		if err != nil {
+			complain(p.Stderr, "spate bench", err)
+			return ExitFailed
+		}
+		defer func() {
+			if died := srv.Died(); died != nil {
+				complain(p.Stderr, "spate bench", died)
+			}
+			if err := srv.Stop(ctx); err != nil {
+				complain(p.Stderr, "spate bench", err)
+			}
+		}()
+	}
 	raiseFiles(p, cfg)
 	job := bench.Job{
 		Config: cfg, Command: append([]string{"spate"}, config.Redact(p.Args)...), Version: Version,

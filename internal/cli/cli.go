@@ -127,6 +127,7 @@ func newRoot(p Process) *cobra.Command {
 	root.AddCommand(newCompare(p))
 	root.AddCommand(newCalibrateEngine(p), newPredict(p))
 	root.AddCommand(newPlan(p), newSweep(p), newCapacity(p))
+	root.AddCommand(newLaunch(p), newGuard(p))
 	for _, c := range root.Commands() {
 		c.Args = usageArgs(c.Args)
 	}

@@ -27,6 +27,7 @@ type Bench struct {
 	Check   Check   `json:"check"`
 	Sim     Sim     `json:"sim"`
 	Observe Observe `json:"observe"`
+	Launch  Launch  `json:"launch,omitzero"`
 	Repeat  Repeat  `json:"repeat,omitzero"`
 
 	// Given says which flags (canonical names, with dashes) were set and by what; a flag that is
@@ -103,14 +104,15 @@ type Header struct {
 
 // Model says what to ask for and how to count its tokens.
 type Model struct {
-	ID                string   `json:"id"`          // --model; empty means ask /v1/models
-	ServedName        string   `json:"served_name"` // "model" in the body; empty means ID
-	Tokenizer         string   `json:"tokenizer"`   // name or path; empty means ID
-	TokenizerMode     string   `json:"tokenizer_mode"`
-	TrustRemoteCode   bool     `json:"trust_remote_code"` // accepted; spate runs no remote code
-	SkipTokenizerInit bool     `json:"skip_tokenizer_init"`
-	LoRAModules       []string `json:"lora_modules,omitempty"`
-	LoRAAssignment    Assign   `json:"lora_assignment"`
+	ID                string    `json:"id"`          // --model; empty means ask /v1/models
+	ServedName        string    `json:"served_name"` // "model" in the body; empty means ID
+	Tokenizer         string    `json:"tokenizer"`   // name or path; empty means ID
+	TokenizerMode     string    `json:"tokenizer_mode"`
+	TrustRemoteCode   bool      `json:"trust_remote_code"` // accepted; spate runs no remote code
+	SkipTokenizerInit bool      `json:"skip_tokenizer_init"`
+	LoRAModules       []string  `json:"lora_modules,omitempty"`
+	LoRAAssignment    Assign    `json:"lora_assignment"`
+	LoRAWeights       []float64 `json:"lora_weights,omitempty"` // of the modules, in their order; none: all alike
 }
 
 // Assign says how LoRA modules are handed to requests.
@@ -194,22 +196,15 @@ type Dataset struct {
 	ShareGPT ShareGPT `json:"sharegpt"`
 	Custom   Custom   `json:"custom"`
 
-	// The rest belongs to datasets of later versions; their flags parse, and using them is an error.
 	RandomMM         RandomMM         `json:"random_mm"`
 	SpecBench        SpecBench        `json:"spec_bench"`
 	SpeedBench       SpeedBench       `json:"speed_bench"`
 	PrefixRepetition PrefixRepetition `json:"prefix_repetition"`
 	HF               HF               `json:"hf"`
 	TimedTrace       TimedTrace       `json:"timed_trace"`
+	Shared           Shared           `json:"generated_shared_prefix"`
+	Replay           Replay           `json:"replay"`
 }
-
-// Dataset names of this version.
-const (
-	DatasetRandom   = "random"
-	DatasetShareGPT = "sharegpt"
-	DatasetSonnet   = "sonnet"
-	DatasetCustom   = "custom"
-)
 
 // Random configures synthetic prompts of chosen lengths.
 type Random struct {
@@ -424,6 +419,13 @@ type Observe struct {
 	ServerLog     string        `json:"server_log,omitempty"`
 	GPUMetrics    string        `json:"gpu_metrics"` // auto, off, nvidia-smi or the address of a DCGM exporter
 	PricePerHour  float64       `json:"price_per_hour,omitempty"`
+}
+
+// Launch is a server to start for the run and to end after it.
+type Launch struct {
+	Command string        `json:"command,omitempty"` // as a shell takes it; {port} stands for the port
+	Ready   time.Duration `json:"ready_ns,omitempty"`
+	Log     string        `json:"log,omitempty"`
 }
 
 // Sim asks for the embedded server and says how it behaves. Its draws use the run's seed.

@@ -32,6 +32,7 @@ func (p Problems) Error() string {
 func (b *Bench) Validate() error {
 	c := &checker{}
 	b.checkTarget(c)
+	b.checkModels(c)
 	b.checkLoad(c)
 	b.checkShape(c)
 	b.checkDataset(c)
@@ -86,11 +87,26 @@ func (b *Bench) checkTarget(c *checker) {
 		c.clash(!strings.HasSuffix(path, want), "backend", "endpoint", fmt.Sprintf("%s needs an endpoint that ends in %s, not %q", t.Backend, want, t.Endpoint))
 	}
 	c.clash(t.UnixSocket != "" && len(t.BaseURLs) > 1, "unix-socket", "base-url", "one socket is one server")
+	c.clash(b.Launch.Command != "" && b.Sim.Enabled, "launch", "sim", "each brings its own server")
 	c.clash(t.Insecure && t.CACert != "", "insecure", "ca-cert", "one skips the check that the other one sets up")
 	c.clash(b.Client.HTTPClient == ClientRaw && b.Client.HTTPVersion == HTTP2, "http-client", "http-version",
 		"the raw client speaks HTTP/1.1 only; use --http-client std for HTTP/2")
 	c.want(b.Client.Retries >= 0, "retries", "%d is negative", b.Client.Retries)
 	c.want(t.ReadyTimeout >= 0, "ready-check-timeout-sec", "cannot be negative")
+}
+
+// checkModels holds the rules of requests spread over several models.
+func (b *Bench) checkModels(c *checker) {
+	m := &b.Model
+	if len(m.LoRAWeights) == 0 {
+		return
+	}
+	c.clash(len(m.LoRAWeights) != len(m.LoRAModules), "lora-weights", "lora-modules",
+		fmt.Sprintf("%d weights for %d names", len(m.LoRAWeights), len(m.LoRAModules)))
+	c.clash(m.LoRAAssignment == AssignRoundRobin && b.Has("lora-assignment"), "lora-weights", "lora-assignment", "taking turns knows no weights")
+	for _, w := range m.LoRAWeights {
+		c.want(w > 0 && !math.IsInf(w, 0), "lora-weights", "%v is not a weight above 0", w)
+	}
 }
 
 func validURL(text string) bool {
@@ -115,7 +131,7 @@ func (b *Bench) checkObserve(c *checker) {
 func (b *Bench) checkLoad(c *checker) {
 	l := &b.Load
 	timed := l.Duration > 0 || len(l.Stages) > 0
-	allRows := b.Dataset.Name == DatasetCustom
+	allRows := b.Dataset.AllRows()
 	unasked := timed && !b.Has("num-prompts")
 	c.want(l.NumPrompts > 0 || allRows || unasked, "num-prompts", "%d: at least one request is needed", l.NumPrompts)
 	c.want(l.RequestRate > 0, "request-rate", "%v is not a rate above 0; use inf for no pacing, or --max-concurrency for a closed loop",
@@ -132,7 +148,6 @@ func (b *Bench) checkLoad(c *checker) {
 	c.want(l.ProbeRate >= 0 && !l.ProbeRate.Inf(), "probe-request-rate", "%v is not a finite rate", float64(l.ProbeRate))
 	c.needs(b.Has("grace-period") && !timed, "grace-period", "duration", "without a time bound nothing is cut off")
 	c.want(l.Seed >= 0 && l.Seed <= math.MaxUint32, "seed", "%d is not between 0 and %d", l.Seed, uint32(math.MaxUint32))
-	c.clash(l.SelfTimed != nil, "self-timed", "dataset-name", "only timed_trace carries times of its own")
 }
 
 // checkShape holds the rules of ramps and stages.
@@ -165,10 +180,12 @@ func (b *Bench) checkShape(c *checker) {
 
 func (b *Bench) checkDataset(c *checker) {
 	d := &b.Dataset
+	b.checkPath(c)
+	b.checkTrace(c)
+	b.checkGenerated(c)
+	b.checkRows(c)
 	switch d.Name {
 	case DatasetRandom:
-		c.clash(d.Path != "", "dataset-path", "dataset-name", "random prompts come from no file; "+
-			"name the dataset the file is, such as --dataset-name sharegpt")
 		b.checkRandom(c)
 	case DatasetSonnet:
 		s := d.Sonnet
@@ -177,13 +194,7 @@ func (b *Bench) checkDataset(c *checker) {
 		c.clash(s.InputLen <= s.PrefixLen, "sonnet-input-len", "sonnet-prefix-len",
 			fmt.Sprintf("the prefix of %d tokens has to be shorter than the prompt of %d", s.PrefixLen, s.InputLen))
 	case DatasetShareGPT:
-		c.needs(d.Path == "", "dataset-name", "dataset-path", "sharegpt reads a ShareGPT JSON file")
 		c.want(d.ShareGPT.OutputLen == nil || *d.ShareGPT.OutputLen > 0, "sharegpt-output-len", "must be above 0")
-	case DatasetCustom:
-		c.needs(d.Path == "", "dataset-name", "dataset-path", "custom reads a JSONL file with a prompt in each row")
-		c.want(d.Path == "" || strings.HasSuffix(d.Path, ".jsonl"), "dataset-path", "%q does not end in .jsonl", d.Path)
-		c.want(d.Custom.OutputLen > 0 || d.Custom.OutputLen == -1, "custom-output-len",
-			"%d is neither above 0 nor -1 (take output_tokens from the row)", d.Custom.OutputLen)
 	}
 }
 

@@ -45,7 +45,7 @@ func targetFlags(b *config.Bench) []Def {
 		},
 		{
 			Name: "api-key", Group: GroupTarget, value: secret(&t.APIKey), Meta: "KEY",
-			Help: "bearer token; better given in the environment as OPENAI_API_KEY; never written anywhere",
+			Help: "API key; better given in the environment as OPENAI_API_KEY, for anthropic as ANTHROPIC_API_KEY; never written anywhere",
 		},
 		{Name: "insecure", Group: GroupTarget, VLLM: true, value: toggle(&t.Insecure), Help: "do not check the server's certificate"},
 		{Name: "ca-cert", Group: GroupTarget, value: str(&t.CACert), Meta: "FILE", Help: "PEM file with the authority that signed the server's certificate"},
@@ -58,6 +58,15 @@ func targetFlags(b *config.Bench) []Def {
 			Name: "reset-prefix-cache", Group: GroupTarget, value: toggle(&t.ResetPrefixCache),
 			Help: "ask the server to empty its prefix cache before the run",
 		},
+		{
+			Name: "launch", Group: GroupTarget, value: str(&b.Launch.Command), Meta: "COMMAND",
+			Help: "start this server for the run and end it after; {port} stands for a free port",
+		},
+		{
+			Name: "launch-timeout", Group: GroupTarget, Default: "10m", value: duration(&b.Launch.Ready),
+			Help: "how long a launched server may take to answer",
+		},
+		{Name: "launch-log", Group: GroupTarget, value: str(&b.Launch.Log), Meta: "FILE", Help: "file for what a launched server prints"},
 	}
 }
 
@@ -106,6 +115,11 @@ func modelFlags(b *config.Bench) []Def {
 		{
 			Name: "lora-assignment", Group: GroupModel, VLLM: true, Default: "random", value: enum(&m.LoRAAssignment),
 			Choices: []string{"random", "round-robin"}, Help: "how adapters are handed to requests",
+		},
+		{
+			Name: "lora-weights", Group: GroupModel, value: weights(&m.LoRAWeights),
+			Help: "how often each of --lora-modules is asked for, such as 3,1; any names the server knows can be mixed so, models too",
+			Also: also("model-weights"),
 		},
 	}
 }

@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"spate/internal/config"
+	"spate/internal/launch"
+)
+
+// guardName is the hidden command that is the guard of a launched server.
+const guardName = "launch-guard"
+
+// newGuard is the second process that ends a launched server with all it started.
+func newGuard(Process) *cobra.Command {
+	return &cobra.Command{
+		Use: guardName, Hidden: true, DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, command []string) error {
+			if code := launch.Guard(command); code != 0 {
+				return exit{code}
+			}
+			return nil
+		},
+	}
+}
+
+// newLaunch is `spate launch -- CMD`.
+func newLaunch(p Process) *cobra.Command {
+	var spec launch.Spec
+	cmd := &cobra.Command{
+		Use:   "launch [flags] -- COMMAND",
+		Short: "Start a server, say when it is ready, and end it with all it started",
+		Long: `Start a server and watch it. When it answers, spate prints where, and what it said of itself: version, KV
+cache, maximum concurrency. Ctrl-C ends it: by asking, then by force, with every process it started, also those
+that left its group; after that its port is free, or spate says what holds it. If spate itself is killed, even
+with -9, the server ends too (on Linux).
+
+{port} in the command stands for a free port. A start that fails is told with its reason (bad-flag, rule,
+memory, kv-cache, port, cuda, download, timeout, crash) and the line of the log to search for.
+
+Exit codes: 0 ended on request, 1 it did not start or died, 2 usage.`,
+		Example: `  spate launch -- vllm serve Qwen/Qwen3-8B --port {port}
+  spate launch --ready 20m --log server.log -- docker run --rm -p {port}:8000 vllm/vllm-openai --model Qwen/Qwen3-8B
+  spate bench --launch 'vllm serve Qwen/Qwen3-8B --port {port}' --num-prompts 200    measure it and end it`,
+		Args: atLeastOne("command"),
+		RunE: func(cmd *cobra.Command, command []string) error {
+			spec.Command = command
+			return runLaunch(cmd.Context(), p, spec)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&spec.URL, "url", "", "where it will answer (default http://127.0.0.1:{port})")
+	f.StringVar(&spec.Log, "log", "server.log", "`file` for what it prints")
+	f.DurationVar(&spec.Ready, "ready", 10*time.Minute, "how long it may take to answer")
+	f.DurationVar(&spec.Grace, "grace", 30*time.Second, "how long it may take to end when asked to")
+	f.StringArrayVar(&spec.Env, "env", nil, "`NAME=value` for its environment (repeatable)")
+	return cmd
+}
+
+func runLaunch(ctx context.Context, p Process, spec launch.Spec) error {
+	ctx, stop, _, done := interrupts(ctx, p)
+	defer done()
+	srv, err := startServer(ctx, p, spec)
+	if err != nil {
+		return err
+	}
+	say(p.Stdout, "%s\n", srv.URL)
+	select {
+	case <-srv.Ended():
+		err = srv.Died()
+	case <-stop:
+		err = nil
+	case <-ctx.Done():
+	}
+	return errors.Join(err, srv.Stop(ctx))
+}
+
+// startServer starts a server under a guard of this program and tells what it said of itself.
+func startServer(ctx context.Context, p Process, spec launch.Spec) (*launch.Server, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	spec.Guard = []string{self, guardName}
+	say(p.Stderr, "starting %s\n", launch.Words(spec.Command))
+	srv, err := launch.Start(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	text := fmt.Sprintf("ready at %s after %.1f s", srv.URL, srv.Took.Seconds())
+	if data, err := os.ReadFile(srv.Log); err == nil {
+		facts := launch.ReadFacts(string(data))
+		if facts.Version != "" {
+			text += ", version " + facts.Version
+		}
+		if facts.KVTokens > 0 {
+			text += fmt.Sprintf(", KV cache of %d tokens", facts.KVTokens)
+		}
+		if facts.MaxConcurrency > 0 {
+			text += fmt.Sprintf(", %g requests of full length at once", facts.MaxConcurrency)
+		}
+	}
+	say(p.Stderr, "%s; log: %s\n", text, srv.Log)
+	return srv, nil
+}
+
+// launchFor starts the server a run asks for and points the settings at it.
+func launchFor(ctx context.Context, p Process, cfg *config.Bench) (*launch.Server, error) {
+	words, err := launch.Split(cfg.Launch.Command)
+	if err != nil {
+		return nil, fmt.Errorf("--launch %s: %w", cfg.Launch.Command, err)
+	}
+	spec := launch.Spec{Command: words, Ready: cfg.Launch.Ready, Log: cfg.Launch.Log}
+	if len(cfg.Target.BaseURLs) > 0 {
+		spec.URL = cfg.Target.BaseURLs[0]
+	}
+	if spec.Log == "" {
+		spec.Log = filepath.Join(os.TempDir(), fmt.Sprintf("spate-server-%d.log", os.Getpid()))
+	}
+	srv, err := startServer(ctx, p, spec)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Target.BaseURLs = []string{srv.URL}
+	if cfg.Observe.ServerLog == "" && !cfg.Observe.Off {
+		cfg.Observe.ServerLog = srv.Log
+	}
+	return srv, nil
+}

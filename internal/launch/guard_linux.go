@@ -1,0 +1,155 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// guarded says whether this platform has guards.
+const guarded = true
+
+// alone puts a command into a process group of its own, so that a Ctrl-C meant for spate is not for it.
+func alone(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+// endGroup asks a process group to end, or ends it.
+func endGroup(pid int, force bool) {
+	sig := syscall.SIGTERM
+	if force {
+		sig = syscall.SIGKILL
+	}
+	_ = syscall.Kill(-pid, sig) // it may be gone
+}
+
+// Guard is the life of a guard process: it starts the command, becomes the parent of whatever of its tree
+// loses its own, and ends the whole tree when told to or when the pipe on descriptor 3 ends. It tells on
+// descriptor 4 what becomes of the command. It returns the exit code.
+func Guard(command []string) int {
+	runtime.LockOSThread() // the signal at a parent's death is the thread's
+	hears, tells := os.NewFile(3, "hears"), os.NewFile(4, "tells")
+	if hears == nil || tells == nil || len(command) == 0 {
+		return 2
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		fmt.Fprintf(tells, "error become the parent of orphans: %v\n", err)
+		return 1
+	}
+	syscall.CloseOnExec(3)
+	syscall.CloseOnExec(4)
+	p, err := os.StartProcess(command[0], command, &os.ProcAttr{
+		Files: []*os.File{nil, os.Stdout, os.Stderr},
+		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+	})
+	if err != nil {
+		fmt.Fprintf(tells, "error %v\n", err)
+		return 1
+	}
+	fmt.Fprintf(tells, "pid %d\n", p.Pid)
+	go obey(hears)
+	return reap(p.Pid, tells)
+}
+
+// obey ends the tree when told to; the end of the pipe is an order too.
+func obey(hears io.Reader) {
+	var word [1]byte
+	for {
+		n, err := hears.Read(word[:])
+		if n == 1 && word[0] == 't' {
+			signalTree(syscall.SIGTERM)
+			continue
+		}
+		if n == 1 || err != nil {
+			for len(signalTree(syscall.SIGKILL)) > 0 { // what forks while it is killed is killed the next time
+				time.Sleep(5 * time.Millisecond)
+			}
+			if err != nil {
+				return
+			}
+		}
+	}
+}
+
+// reap waits until nothing of the tree is left.
+func reap(first int, tells io.Writer) int {
+	code := 0
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case err != nil:
+			return code
+		case pid == first && (status.Exited() || status.Signaled()):
+			how := fmt.Sprintf("exit status %d", status.ExitStatus())
+			if code = status.ExitStatus(); status.Signaled() {
+				how, code = "signal: "+status.Signal().String(), 128+int(status.Signal())
+			}
+			fmt.Fprintf(tells, "ended %s\n", how)
+		}
+	}
+}
+
+// signalTree sends a signal to every process below this one, and returns them.
+func signalTree(sig syscall.Signal) []int {
+	tree := below(os.Getpid())
+	for _, pid := range tree {
+		_ = syscall.Kill(pid, sig) // it may be gone
+	}
+	return tree
+}
+
+// below are the processes that descend from one, zombies left out, the youngest generation last.
+func below(root int) []int {
+	children := map[int][]int{}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil
+	}
+	for _, path := range stats {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		if pid, parent, state := readStat(string(data)); pid > 0 && state != "Z" && state != "X" {
+			children[parent] = append(children[parent], pid)
+		}
+	}
+	var out []int
+	for todo := []int{root}; len(todo) > 0; todo = todo[1:] {
+		next := children[todo[0]]
+		slices.Sort(next)
+		out, todo = append(out, next...), append(todo, next...)
+	}
+	return out
+}
+
+// readStat reads the first fields of /proc/PID/stat; the name between them may hold anything.
+func readStat(line string) (pid, parent int, state string) {
+	end := strings.LastIndexByte(line, ')')
+	head, _, ok := strings.Cut(line, " ")
+	if end < 0 || !ok {
+		return 0, 0, ""
+	}
+	rest := strings.Fields(line[end+1:])
+	if len(rest) < 2 {
+		return 0, 0, ""
+	}
+	pid, err := strconv.Atoi(head)
+	parent, err2 := strconv.Atoi(rest[1])
+	if err != nil || err2 != nil {
+		return 0, 0, ""
+	}
+	return pid, parent, rest[0]
+}

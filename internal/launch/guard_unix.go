@@ -1,0 +1,26 @@
+//go:build unix && !linux
+
+package launch
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// guarded says whether this platform has guards.
+const guarded = false
+
+// alone puts a command into a process group of its own.
+func alone(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+// endGroup asks a process group to end, or ends it.
+func endGroup(pid int, force bool) {
+	sig := syscall.SIGTERM
+	if force {
+		sig = syscall.SIGKILL
+	}
+	_ = syscall.Kill(-pid, sig) // it may be gone
+}
+
+// Guard does nothing here: only Linux hands orphans to a process that asks for them.
+func Guard([]string) int { return 2 }

@@ -1,0 +1,292 @@
+// Package launch starts servers to be measured, watches them and ends them with all they started. A guard,
+// which is this program as a second process, is the parent of the server: it ends the whole tree when spate
+// is done with it, and when spate dies, however it dies. What a server prints goes to a file and is read
+// for what matters (facts.go); a start that fails is sorted by its reason (classify.go). tune, sweeps and
+// `spate launch` use it. Read this file first, then guard_linux.go.
+package launch
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Spec is a server to start.
+type Spec struct {
+	Command []string      // program and arguments; {port} stands for the port
+	Env     []string      // NAME=value, besides this process's own
+	URL     string        // where it will answer; {port} likewise; http://127.0.0.1:{port} when empty
+	Port    int           // 0 picks a free one where {port} is used
+	Log     string        // file for what it prints
+	Ready   time.Duration // how long it may take to answer; 10 minutes when 0
+	Grace   time.Duration // how long it may take to end when asked to; 30 s when 0
+	Paths   []string      // what must answer before it is ready; /health and /v1/models when nil
+	Guard   []string      // command that runs Guard in a process of its own; none: no guard
+}
+
+// Server is a server that was started.
+type Server struct {
+	URL     string
+	Command []string // as started, port filled in
+	Log     string
+	Took    time.Duration // to be ready
+
+	spec  Spec
+	pid   int // of the guard, or of the server where there is none
+	tell  io.WriteCloser
+	group bool
+
+	exited chan struct{} // closed when the whole tree is gone
+	mu     sync.Mutex
+	main   int    // pid of the server's first process
+	ended  string // how it ended; empty while it runs
+	first  chan struct{}
+	once   sync.Once
+}
+
+// Start starts a server and returns when it answers. A start that fails is a *Failure, and nothing of it is
+// left running.
+func Start(ctx context.Context, spec Spec) (*Server, error) {
+	s, err := prepare(spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := portFree(ctx, s.URL); err != nil {
+		return nil, &Failure{Kind: Port, Line: err.Error(), Command: Words(s.Command), Log: s.Log}
+	}
+	began := time.Now()
+	if err := s.run(); err != nil {
+		return nil, &Failure{Kind: NotFound, Line: err.Error(), Command: Words(s.Command), Log: s.Log}
+	}
+	if err := s.ready(ctx); err != nil {
+		return nil, errors.Join(s.failure(err), s.Stop(context.WithoutCancel(ctx)))
+	}
+	s.Took = time.Since(began)
+	return s, nil
+}
+
+// prepare fills in the port and the defaults.
+func prepare(spec Spec) (*Server, error) {
+	if len(spec.Command) == 0 {
+		return nil, errors.New("no command to start")
+	}
+	if spec.Ready == 0 {
+		spec.Ready = 10 * time.Minute
+	}
+	if spec.Grace == 0 {
+		spec.Grace = 30 * time.Second
+	}
+	if spec.Paths == nil {
+		spec.Paths = []string{"/health", "/v1/models"}
+	}
+	if spec.URL == "" {
+		spec.URL = "http://127.0.0.1:{port}"
+	}
+	if spec.Port == 0 && (strings.Contains(spec.URL, "{port}") || slices.ContainsFunc(spec.Command, hasPort)) {
+		port, err := FreePort()
+		if err != nil {
+			return nil, err
+		}
+		spec.Port = port
+	}
+	fill := func(text string) string { return strings.ReplaceAll(text, "{port}", strconv.Itoa(spec.Port)) }
+	s := &Server{spec: spec, URL: strings.TrimRight(fill(spec.URL), "/"), Log: spec.Log, exited: make(chan struct{}), first: make(chan struct{})}
+	for _, word := range spec.Command {
+		s.Command = append(s.Command, fill(word))
+	}
+	return s, nil
+}
+
+func hasPort(word string) bool { return strings.Contains(word, "{port}") }
+
+// run starts the guard with the server below it.
+func (s *Server) run() error {
+	if err := os.MkdirAll(filepath.Dir(s.Log), 0o755); err != nil {
+		return fmt.Errorf("make folder for the server's log: %w", err)
+	}
+	out, err := os.OpenFile(s.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("open the server's log: %w", err)
+	}
+	defer func() { _ = out.Close() }() // the child has its own descriptor
+	program, err := exec.LookPath(s.Command[0])
+	if err != nil {
+		return err
+	}
+	words := append([]string{program}, s.Command[1:]...)
+	if len(s.spec.Guard) > 0 && guarded {
+		return s.runGuarded(words, out)
+	}
+	cmd := exec.Command(words[0], words[1:]...) //nolint:gosec // the user's own command
+	cmd.Stdout, cmd.Stderr, cmd.Env = out, out, append(os.Environ(), s.spec.Env...)
+	alone(cmd)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	s.pid, s.main, s.group = cmd.Process.Pid, cmd.Process.Pid, true
+	go func() {
+		s.over(endOf(cmd.Wait()))
+		close(s.exited)
+	}()
+	return nil
+}
+
+// runGuarded starts the server under a guard. The guard hears from us by a pipe, whose end tells it that we
+// are gone, and tells by another what becomes of the server.
+func (s *Server) runGuarded(words []string, out *os.File) error {
+	hears, tell, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("make a pipe: %w", err)
+	}
+	news, tells, err := os.Pipe()
+	if err != nil {
+		return errors.Join(fmt.Errorf("make a pipe: %w", err), hears.Close(), tell.Close())
+	}
+	cmd := exec.Command(s.spec.Guard[0], append(slices.Clone(s.spec.Guard[1:]), words...)...) //nolint:gosec // this program itself
+	cmd.Stdout, cmd.Stderr, cmd.Env = out, out, append(os.Environ(), s.spec.Env...)
+	cmd.ExtraFiles = []*os.File{hears, tells}
+	alone(cmd)
+	err = cmd.Start()
+	err = errors.Join(err, hears.Close(), tells.Close())
+	if err != nil {
+		return errors.Join(err, tell.Close(), news.Close())
+	}
+	s.pid, s.tell = cmd.Process.Pid, tell
+	lines := bufio.NewScanner(news)
+	if !lines.Scan() || !s.begun(lines.Text()) {
+		_ = cmd.Wait() // it told why, or died
+		return errors.Join(errors.New(strings.TrimPrefix(lines.Text(), "error ")), tell.Close(), news.Close())
+	}
+	go func() {
+		for lines.Scan() {
+			if how, ok := strings.CutPrefix(lines.Text(), "ended "); ok {
+				s.over(how)
+			}
+		}
+		_ = news.Close() // only read from
+		err := cmd.Wait()
+		if s.how() == "" { // the guard itself was killed: what it guarded is ours to end
+			s.over("its guard ended: " + endOf(err))
+			endGroup(s.main, true)
+		}
+		close(s.exited)
+	}()
+	return nil
+}
+
+// begun reads the guard's first line.
+func (s *Server) begun(line string) bool {
+	pid, ok := strings.CutPrefix(line, "pid ")
+	n, err := strconv.Atoi(pid)
+	s.main = n
+	return ok && err == nil
+}
+
+// over notes how the server's first process ended.
+func (s *Server) over(how string) {
+	s.mu.Lock()
+	s.ended = how
+	s.mu.Unlock()
+	s.once.Do(func() { close(s.first) })
+}
+
+func (s *Server) how() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended
+}
+
+// Ended is closed when the server's first process has ended, of itself or by Stop.
+func (s *Server) Ended() <-chan struct{} { return s.first }
+
+// PID is the server's first process.
+func (s *Server) PID() int { return s.main }
+
+// Died is the failure of a server that ended although nobody stopped it; nil while it runs.
+func (s *Server) Died() *Failure {
+	if how := s.how(); how != "" {
+		f := s.failure(errors.New(how))
+		if f.Kind == Crash || f.Kind == Memory {
+			f.UnderLoad = s.Took > 0
+		}
+		return f
+	}
+	return nil
+}
+
+// Stop ends the server and all it started: by asking, then by force. It returns when nothing of it runs and
+// its port is free.
+func (s *Server) Stop(ctx context.Context) error {
+	s.signal('t')
+	select {
+	case <-s.exited:
+	case <-time.After(s.spec.Grace):
+		s.signal('k')
+		<-s.exited
+	case <-ctx.Done():
+		s.signal('k')
+		<-s.exited
+	}
+	if s.tell != nil {
+		_ = s.tell.Close() // the guard is gone
+	}
+	return released(ctx, s.URL)
+}
+
+// signal asks the server to end, or ends it.
+func (s *Server) signal(what byte) {
+	if s.group {
+		endGroup(s.main, what == 'k')
+		return
+	}
+	_, _ = s.tell.Write([]byte{what}) // a guard that is gone has ended the server
+}
+
+// failure sorts what went wrong by what the server printed.
+func (s *Server) failure(err error) *Failure {
+	text, readErr := os.ReadFile(s.Log)
+	if readErr != nil {
+		text = nil
+	}
+	f := Classify(string(text))
+	if f.Kind == Unknown {
+		f.Kind = Crash
+		if errors.Is(err, errNotReady) {
+			f.Kind = Timeout
+		}
+	}
+	if f.Line == "" {
+		f.Line = err.Error()
+	}
+	f.How, f.Command, f.Log = err.Error(), Words(s.Command), s.Log
+	return &f
+}
+
+// endOf is how a process ended, in words.
+func endOf(err error) string {
+	if err == nil {
+		return "exit status 0"
+	}
+	return err.Error()
+}
+
+// Words is a command as a shell takes it.
+func Words(command []string) string {
+	out := make([]string, len(command))
+	for i, w := range command {
+		if out[i] = w; w == "" || strings.ContainsAny(w, " \t\n\"'\\$`|&;<>()*?[]#~{}!") {
+			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(out, " ")
+}

@@ -1,0 +1,393 @@
+package launch
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+// The test binary is also the guard, the servers and an owner of one, as separate processes.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "guard":
+			os.Exit(Guard(os.Args[2:]))
+		case "server":
+			serve(os.Args[2], os.Args[3])
+		case "child":
+			time.Sleep(time.Hour)
+		case "owner":
+			own(os.Args[2])
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// serve is a server with a character.
+func serve(character, port string) {
+	switch character {
+	case "refuses":
+		fmt.Println("Traceback (most recent call last):")
+		fmt.Println("ValueError: max_num_batched_tokens (535) is smaller than max_model_len (32768). Please increase max_num_batched_tokens or decrease max_model_len.")
+		os.Exit(1)
+	case "hangs":
+		time.Sleep(time.Hour)
+	case "deaf":
+		signal.Ignore(syscall.SIGTERM)
+	case "forks":
+		fork()
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/health", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("/v1/models", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"data":[{"id":"m"}]}`) })
+	mux.HandleFunc("/die", func(http.ResponseWriter, *http.Request) {
+		fmt.Println("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
+		os.Exit(137)
+	})
+	fmt.Println("INFO 11-15 12:00:00 [api_server.py:1] vLLM API server version 0.27.0")
+	fmt.Println("INFO 11-15 12:00:01 [kv.py:1] GPU KV cache size: 374,016 tokens")
+	fmt.Println("INFO 11-15 12:00:01 [kv.py:2] Maximum concurrency for 40,960 tokens per request: 9.13x")
+	fmt.Fprintln(os.Stderr, http.ListenAndServe("127.0.0.1:"+port, mux))
+	os.Exit(1)
+}
+
+// fork starts a child that leaves the group and the session, and does not listen to SIGTERM either.
+func fork() {
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	cmd := exec.Command("/bin/sh", "-c", "trap '' TERM; '"+self+"' child & wait")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		panic(err)
+	}
+	fmt.Printf("child %d\n", cmd.Process.Pid)
+}
+
+// own starts a server, says which processes there are, and waits to be killed.
+func own(dir string) {
+	s, err := Start(context.Background(), spec(dir, "forks"))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(s.PID(), s.pid, childOf(s.Log), s.URL)
+	time.Sleep(time.Hour)
+}
+
+func childOf(log string) int {
+	data, err := os.ReadFile(log)
+	if err != nil {
+		panic(err)
+	}
+	_, rest, _ := strings.Cut(string(data), "child ")
+	word, _, _ := strings.Cut(rest, "\n")
+	pid, err := strconv.Atoi(word)
+	if err != nil {
+		panic(err)
+	}
+	return pid
+}
+
+func spec(dir, character string) Spec {
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return Spec{
+		Command: []string{self, "server", character, "{port}"}, Log: filepath.Join(dir, "server.log"),
+		Guard: []string{self, "guard"}, Ready: 30 * time.Second, Grace: 20 * time.Second,
+	}
+}
+
+func start(t *testing.T, s Spec) *Server {
+	t.Helper()
+	srv, err := Start(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return srv
+}
+
+// gone waits until a process has ended.
+func gone(t *testing.T, pid int) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return
+		}
+		if _, _, state := readStat(string(stat)); state == "Z" || state == "X" {
+			return
+		}
+	}
+	t.Errorf("process %d is still there", pid)
+}
+
+func TestServerAnswersAndIsStopped(t *testing.T) {
+	for _, character := range []string{"plain", "deaf", "forks"} {
+		t.Run(character, func(t *testing.T) {
+			t.Parallel()
+			s := spec(t.TempDir(), character)
+			if character != "plain" {
+				s.Grace = 300 * time.Millisecond // these will not listen
+			}
+			srv := start(t, s)
+			if status, _, err := get(t.Context(), srv.URL+"/v1/models"); err != nil || status != http.StatusOK {
+				t.Errorf("status %d, %v", status, err)
+			}
+			if srv.Died() != nil {
+				t.Errorf("it runs, and died of %v", srv.Died())
+			}
+			pids := []int{srv.PID(), srv.pid}
+			if character == "forks" {
+				pids = append(pids, childOf(srv.Log))
+			}
+			if err := srv.Stop(t.Context()); err != nil {
+				t.Error(err)
+			}
+			for _, pid := range pids {
+				gone(t, pid)
+			}
+			if err := portFree(t.Context(), srv.URL); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestFailedStartsSayWhy(t *testing.T) {
+	for character, want := range map[string]struct {
+		kind Kind
+		line string
+	}{
+		"refuses": {Rule, "ValueError: max_num_batched_tokens (535) is smaller than max_model_len (32768). Please increase max_num_batched_tokens or decrease max_model_len."},
+		"hangs":   {Timeout, ""},
+	} {
+		t.Run(character, func(t *testing.T) {
+			t.Parallel()
+			s := spec(t.TempDir(), character)
+			if character == "hangs" {
+				s.Ready = 500 * time.Millisecond
+			}
+			_, err := Start(t.Context(), s)
+			f, ok := errors.AsType[*Failure](err)
+			if !ok || f.Kind != want.kind || want.line != "" && f.Line != want.line {
+				t.Fatalf("got %#v", err)
+			}
+			if !strings.Contains(f.Command, " server "+character+" ") || strings.Contains(f.Command, "{port}") || f.Log != s.Log {
+				t.Errorf("command %q, log %q", f.Command, f.Log)
+			}
+		})
+	}
+}
+
+func TestNoSuchProgram(t *testing.T) {
+	_, err := Start(t.Context(), Spec{Command: []string{"no-such-program-here", "{port}"}, Log: filepath.Join(t.TempDir(), "log")})
+	if f, ok := errors.AsType[*Failure](err); !ok || f.Kind != NotFound {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestPortTaken(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	s := spec(t.TempDir(), "plain")
+	s.Port = l.Addr().(*net.TCPAddr).Port
+	_, err = Start(t.Context(), s)
+	if f, ok := errors.AsType[*Failure](err); !ok || f.Kind != Port || !f.Kind.Transient() {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(s.Log); err == nil {
+		t.Error("it was started although the port was taken")
+	}
+}
+
+func TestDeathUnderLoad(t *testing.T) {
+	srv := start(t, spec(t.TempDir(), "plain"))
+	_, _, _ = get(t.Context(), srv.URL+"/die")
+	<-srv.Ended()
+	f := srv.Died()
+	if f == nil || f.Kind != Memory || !f.UnderLoad || f.How != "exit status 137" || !strings.Contains(f.Error(), "the server died (memory): torch.OutOfMemoryError") {
+		t.Errorf("%+v", f)
+	}
+	if err := srv.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStopWhenTheUserLeaves(t *testing.T) {
+	s := spec(t.TempDir(), "deaf")
+	srv := start(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := srv.Stop(ctx); err != nil { // no waiting for the grace of 20 s
+		t.Error(err)
+	}
+	gone(t, srv.PID())
+}
+
+// owner starts a process that owns a server, and returns it with the pids of server, guard and child.
+func owner(t *testing.T) (cmd *exec.Cmd, pids []int) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd = exec.Command(self, "owner", t.TempDir())
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range strings.Fields(line)[:3] {
+		pid, err := strconv.Atoi(word)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	return cmd, pids
+}
+
+func TestNothingSurvivesKillNine(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has guards: elsewhere a killed spate leaves the server to its group")
+	}
+	cmd, pids := owner(t)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	for _, pid := range pids {
+		gone(t, pid)
+	}
+}
+
+func TestGuardKilledTakesTheServerAlong(t *testing.T) {
+	srv := start(t, spec(t.TempDir(), "plain"))
+	if err := syscall.Kill(srv.pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-srv.Ended()
+	gone(t, srv.PID())
+	if f := srv.Died(); f == nil || !strings.Contains(f.How, "guard") {
+		t.Errorf("%+v", f)
+	}
+	if err := srv.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFacts(t *testing.T) {
+	srv := start(t, spec(t.TempDir(), "plain"))
+	defer func() {
+		if err := srv.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	data, err := os.ReadFile(srv.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := ReadFacts(string(data) + "WARNING 11-15 12:00:00 [x.py:1] slow\nINFO model loading took 14.99 GiB\nAvailable KV cache memory: 51.38 GiB\n")
+	if f.Version != "0.27.0" || f.KVTokens != 374016 || f.MaxConcurrency != 9.13 || f.WeightsGiB != 14.99 || f.KVGiB != 51.38 || len(f.Warnings) != 1 || f.Warnings[0] != "slow" {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestClassify(t *testing.T) {
+	for text, want := range map[string]Kind{
+		"api_server.py: error: unrecognized arguments: --max-num-sqs 4":                                                                      BadFlag,
+		"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.2 GiB":                                                              Memory,
+		"ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`":                                      KVSmall,
+		"OSError: [Errno 98] Address already in use":                                                                                         Port,
+		"ValueError: max_num_batched_tokens (100) must be greater than or equal to max_num_seqs (256).":                                      Rule,
+		"RuntimeError: CUDA error: no kernel image is available for execution on the device":                                                 CUDA,
+		"huggingface_hub.errors.LocalEntryNotFoundError: Cannot find the requested files":                                                    Download,
+		"ValueError: Free memory on device (3.1/23.6 GiB) on startup is less than desired GPU memory utilization":                            Memory,
+		"RuntimeError: Engine core initialization failed. See root cause above.\nsomething else":                                             Unknown,
+		"ValueError: To serve at least one request with max seq len 131072, 16.0 GiB KV cache is needed, which is larger than the available": KVSmall,
+		"": Unknown,
+	} {
+		if got := Classify("INFO starting\n" + text + "\nINFO bye"); got.Kind != want {
+			t.Errorf("%q is %q (%s), want %q", text, got.Kind, got.Line, want)
+		}
+	}
+	if got := Classify("RuntimeError: Engine core initialization failed.\n\n"); got.Line != "RuntimeError: Engine core initialization failed." {
+		t.Errorf("line %q", got.Line)
+	}
+}
+
+func FuzzClassify(f *testing.F) {
+	f.Add("ValueError: x\n\x1b[31mred\x1b[0m")
+	f.Add("(EngineCore pid=12) ERROR 11-15 12:00:00 [core.py:1] CUDA out of memory")
+	f.Fuzz(func(t *testing.T, log string) {
+		if got := Classify(log); len(got.Line) > maxLine+10 {
+			t.Errorf("a line of %d bytes", len(got.Line))
+		}
+		ReadFacts(log)
+	})
+}
+
+func TestWords(t *testing.T) {
+	if got := Words([]string{"a b", "c", "it's", ""}); got != `'a b' c 'it'\''s' ''` {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestSplit(t *testing.T) {
+	for line, want := range map[string][]string{
+		"vllm serve m --port {port}":   {"vllm", "serve", "m", "--port", "{port}"},
+		`sh -c 'a "b" $c' "d e"  f\ g`: {"sh", "-c", `a "b" $c`, "d e", "f g"},
+		"  ''  x ":                     {"", "x"},
+		"":                             nil,
+	} {
+		if got, err := Split(line); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q is %q, %v", line, got, err)
+		}
+	}
+	for _, line := range []string{`a 'b`, `a "b`, `a \`} {
+		if got, err := Split(line); err == nil {
+			t.Errorf("%q is %q", line, got)
+		}
+	}
+}
+
+func FuzzSplit(f *testing.F) {
+	f.Add(`a 'b c' "d"`)
+	f.Fuzz(func(t *testing.T, line string) {
+		words, err := Split(line)
+		if err != nil || !utf8.ValidString(line) {
+			return
+		}
+		again, err := Split(Words(words))
+		if err != nil || !slices.Equal(again, words) {
+			t.Errorf("%q: %q comes back as %q, %v", line, words, again, err)
+		}
+	})
+}

@@ -1,0 +1,120 @@
+package launch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// askEvery is the time between two questions whether a server is ready.
+const askEvery = 100 * time.Millisecond
+
+var errNotReady = errors.New("the server did not answer in time")
+
+// ready waits until every path answers, the server ends, or time is up.
+func (s *Server) ready(ctx context.Context) error {
+	limit := time.NewTimer(s.spec.Ready)
+	defer limit.Stop()
+	for {
+		if s.answers(ctx) {
+			return nil
+		}
+		select {
+		case <-s.first:
+			return fmt.Errorf("the server ended before it was ready: %s", s.how())
+		case <-limit.C:
+			return fmt.Errorf("%w: not within %v", errNotReady, s.spec.Ready)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(askEvery):
+		}
+	}
+}
+
+// answers asks each path once. Where a list of models is asked for, one must be in it; a server that wants a
+// key for it is taken at its word.
+func (s *Server) answers(ctx context.Context) bool {
+	for _, path := range s.spec.Paths {
+		status, body, err := get(ctx, s.URL+path)
+		switch {
+		case err != nil || status >= 500:
+			return false
+		case status == http.StatusUnauthorized || !strings.HasSuffix(path, "/models"):
+			if status != http.StatusUnauthorized && status >= 400 {
+				return false
+			}
+			continue
+		}
+		var list struct {
+			Data []json.RawMessage `json:"data"`
+		}
+		if json.Unmarshal(body, &list) != nil || len(list.Data) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func get(ctx context.Context, url string) (status int, body []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, nil, fmt.Errorf("ask %s: %w", url, err)
+	}
+	req.Close = true // a kept connection would hold the port
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, nil, fmt.Errorf("ask %s: %w", url, err)
+	}
+	defer func() { _ = resp.Body.Close() }() // only read from
+	body, err = io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return 0, nil, fmt.Errorf("read %s: %w", url, err)
+	}
+	return resp.StatusCode, body, nil
+}
+
+// FreePort is a port nothing listens on now.
+func FreePort() (int, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	port := ln.Addr().(*net.TCPAddr).Port
+	return port, ln.Close()
+}
+
+// portFree is an error when something listens where a server is about to.
+func portFree(ctx context.Context, base string) error {
+	u, err := url.Parse(base)
+	if err != nil || u.Port() == "" {
+		return fmt.Errorf("%q is not a URL with a port", base)
+	}
+	d := net.Dialer{Timeout: time.Second}
+	conn, err := d.DialContext(ctx, "tcp", u.Host)
+	if err != nil {
+		return nil // refused: free
+	}
+	_ = conn.Close() // nothing was written
+	return fmt.Errorf("something listens on %s already: end it, or give the server another port", u.Host)
+}
+
+// released waits until the port of a server that has ended is free.
+func released(ctx context.Context, base string) error {
+	var err error
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+		if err = portFree(context.WithoutCancel(ctx), base); err == nil {
+			return nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return fmt.Errorf("the server has ended, but its port is still taken by something else: %w", err)
+}
