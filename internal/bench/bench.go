@@ -326,7 +326,10 @@ func (s *session) metricsRun() metrics.Run {
 		EndRule: metrics.LastChunk, Tokenizer: !s.tokens.skipped, SteadyThreshold: c.Check.SteadyThreshold,
 		SteadyMinWindow: c.Check.SteadyMinWindow, NoSteady: c.Check.NoSteadyState, Seed: uint64(c.Load.Seed),
 	}
-	if s.target.client.Backend.Manner().UsageEnds {
+	switch m := s.target.client.Backend.Manner(); {
+	case m.Whole:
+		run.EndRule = metrics.Headers
+	case m.UsageEnds:
 		run.EndRule = metrics.LastEvent
 	}
 	if c.Load.MaxConcurrency != nil {

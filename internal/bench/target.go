@@ -60,6 +60,9 @@ func newTarget(c *config.Bench, getenv func(string) string) (*target, error) {
 
 // setHeaders adds the key and the user's headers; theirs win.
 func (t *target) setHeaders(c *config.Target) {
+	if own := t.client.Backend.Manner().Header; own[0] != "" {
+		t.client.Header.Set(own[0], own[1]) // what is asked beside the load needs it too
+	}
 	if key := c.APIKey.Reveal(); key != "" {
 		if name := t.client.Backend.Manner().Key; name != "" {
 			t.client.Header.Set(name, key)

@@ -113,7 +113,7 @@ func (t *tokens) workload() workload.Tokenizer { return workload.Wrap(t.local) }
 // settle completes a record's counts where the server gave none, and lets go of text nobody asked to
 // keep: it would be most of a long run's memory.
 func (t *tokens) settle(r *call.Record) {
-	if r.Outcome == call.OK && r.Out.N == 0 && !t.skipped {
+	if r.Outcome == call.OK && r.Out.N == 0 && r.Inputs == 0 && !t.skipped {
 		r.Out = t.count(r)
 	}
 	splitKinds(r)

@@ -232,6 +232,9 @@ func (p *parser) finish() (*Result, error) {
 	if err := p.endpointType(); err != nil {
 		return nil, err
 	}
+	if b.Target.APIKey == "" && b.Target.Backend == "anthropic" { // nobody else's key goes there when it has its own
+		b.Target.APIKey = config.Secret(p.env("ANTHROPIC_API_KEY"))
+	}
 	if b.Target.APIKey == "" {
 		b.Target.APIKey = config.Secret(p.env("OPENAI_API_KEY"))
 	}

@@ -377,6 +377,20 @@ func percentiles(p *[]float64) *value {
 	return parsed(p, "LIST", config.ParsePercentiles, joinFloats)
 }
 
+func weights(p *[]float64) *value {
+	return parsed(p, "LIST", func(text string) ([]float64, error) {
+		var out []float64
+		for part := range strings.SplitSeq(text, ",") {
+			f, err := readFloat(strings.TrimSpace(part))
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, f)
+		}
+		return out, nil
+	}, joinFloats)
+}
+
 func thresholds(p *[2]float64) *value {
 	return parsed(p, "A,B", config.ParseThresholds, func(t [2]float64) string { return joinFloats(t[:]) })
 }
