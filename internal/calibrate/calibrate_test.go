@@ -184,7 +184,7 @@ func TestRefusesWhatNothingDetermines(t *testing.T) {
 }
 
 func TestCrossPredictsWithoutTheRow(t *testing.T) {
-	f := rowsOf(t, blackBox, [3]int{1, 80, 40}, [3]int{4, 80, 40}, [3]int{16, 80, 40}, [3]int{64, 80, 40})
+	f := rowsOf(t, blackBox, [3]int{1, 80, 12}, [3]int{4, 80, 12}, [3]int{16, 80, 12}, [3]int{40, 80, 12})
 	measured(t, f, map[string]float64{"step": 20, "token": 200})
 	f.Rows[2].Metrics["output_throughput"] /= 10 // a row nobody could predict from the others
 	f.Rows[2].Metrics["mean_tpot_ms"] *= 10

@@ -11,9 +11,6 @@ import (
 // TestAnotherSize predicts measured servers with the shipped parameters of another model of the series on
 // the same GPU: from the smaller to the larger, and back. Nothing is fitted.
 func TestAnotherSize(t *testing.T) {
-	if testing.Short() {
-		t.Skip("simulates 20,000 requests")
-	}
 	data, err := os.ReadFile("testdata/sizes.json")
 	if err != nil {
 		t.Fatal(err)
