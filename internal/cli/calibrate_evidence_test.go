@@ -43,8 +43,8 @@ func TestFolderOfResultsCalibrates(t *testing.T) {
 		"--num-prompts 30 --request-rate 5 --random-input-len 2000 --random-output-len 30",
 	} {
 		args := append([]string{"predict", "--profile", known, "--no-run-folder", "--intervals=false", "--dataset-name", "random", "--ignore-eos", "--salt", fmt.Sprint(i)}, strings.Fields(load)...)
-		block := inProcess(t, args...)
-		text := "$ vllm bench serve --model Qwen/Qwen3-8B --dataset-name random --ignore-eos " + load + "\n" + block[strings.Index(block, "===="):]
+		_, block, _ := strings.Cut(inProcess(t, args...), "\n")
+		text := "$ vllm bench serve --model Qwen/Qwen3-8B --dataset-name random --ignore-eos " + load + "\n" + block
 		if err := os.WriteFile(filepath.Join(logs, fmt.Sprintf("client%d.log", i)), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -153,29 +153,39 @@ func tellLeft(p Process, list []evidence.Left) {
 
 // engineLogs reads the starts and steps of engines from files and folders.
 func engineLogs(paths []string) ([]*evidence.Log, error) {
-	var out []*evidence.Log
+	var files []string
 	for _, path := range paths {
 		if path == "-" {
 			continue // read once already
 		}
 		err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
-			if err != nil || !d.Type().IsRegular() || slices.Contains(ownFiles, d.Name()) {
-				return err
+			if err == nil && d.Type().IsRegular() && !slices.Contains(ownFiles, d.Name()) {
+				files = append(files, name)
 			}
-			f, err := os.Open(name)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = f.Close() }() // only read from
-			logs, err := evidence.ReadLog(name, f)
-			out = append(out, logs...)
 			return err
 		})
 		if err != nil {
 			return nil, fmt.Errorf("looking for engine logs: %w", err)
 		}
 	}
+	var out []*evidence.Log
+	for _, name := range files {
+		logs, err := engineLog(name)
+		if err != nil {
+			return nil, fmt.Errorf("looking for engine logs: %w", err)
+		}
+		out = append(out, logs...)
+	}
 	return out, nil
+}
+
+func engineLog(name string) ([]*evidence.Log, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // only read from
+	return evidence.ReadLog(name, f)
 }
 
 // ownFiles are the files of a run folder, which hold no engine's log.

@@ -39,8 +39,8 @@ func TestParseStep(t *testing.T) {
 			true,
 		},
 		{"cut before its time", whole[:len(whole)-60], Step{}, false},
-		{"cut within its time", whole[:strings.Index(whole, ".50")], Step{}, false},
-		{"cut at its beginning", whole[strings.Index(whole, "1024"):], Step{}, false},
+		{"cut within its time", strings.SplitN(whole, ".50", 2)[0], Step{}, false},
+		{"cut at its beginning", strings.SplitN(whole, "context requests, ", 2)[1], Step{}, false},
 		{"nothing computed", "Iteration(1): 0 context requests, 0 context tokens, 0 generation requests, 0 generation tokens, iteration elapsed time: 9 ms", Step{}, false},
 	} {
 		got, ok := parseStep(c.text)
@@ -135,10 +135,14 @@ func engineLog(t testing.TB, step latency.Reference, jitter float64, n, in, out 
 	}
 	var calls []cluster.Call
 	draw := rng.New(1, "evidence.test")
+	at := time.Duration(0)
 	for i := range n {
-		calls = append(calls, cluster.Call{
-			At: time.Duration(i) * gap, Prompt: []kv.Segment{{Stream: uint64(i) + 1, Len: 1 + draw.IntN(2*in)}}, Out: 1 + draw.IntN(2*out),
-		})
+		length, pause := in, gap
+		if i >= n/2 { // then few long ones, so that contexts and their number differ
+			length, pause = 8*in, 4*gap
+		}
+		calls = append(calls, cluster.Call{At: at, Prompt: []kv.Segment{{Stream: uint64(i) + 1, Len: 1 + draw.IntN(2*length)}}, Out: 1 + draw.IntN(2*out)})
+		at += pause
 	}
 	lines := conf.StartLines()
 	_, err = c.Run(cluster.Load{Calls: cluster.Calls(calls), Trace: func(engine int, b *sim.Batch, took time.Duration) {
@@ -158,11 +162,11 @@ func TestRecoversStepTime(t *testing.T) {
 		jitter float64
 		within float64
 	}{
-		{"without noise", 0, 0.03},
+		{"without noise", 0, 0.04},
 		{"with 5 % noise", 0.05, 0.06},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			logs, err := ReadLog("server.log", strings.NewReader(engineLog(t, step, c.jitter, 700, 600, 150, 30*time.Millisecond)))
+			logs, err := ReadLog("server.log", strings.NewReader(engineLog(t, step, c.jitter, 600, 200, 150, 20*time.Millisecond)))
 			if err != nil || len(logs) != 1 {
 				t.Fatalf("%d logs, %v", len(logs), err)
 			}
@@ -171,7 +175,7 @@ func TestRecoversStepTime(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, f := range r.Params {
-				if v, ok := want[f.Name]; ok && (math.Abs(f.Value-v) > max(c.within*v, 3*f.SD) || !f.Determined || f.SD > 0.15*v) {
+				if v, ok := want[f.Name]; ok && (math.Abs(f.Value-v) > max(c.within*v, 3*f.SD) || !f.Determined || f.SD > 0.2*v) {
 					t.Errorf("%s is %.4g +- %.2g %s (determined %v), want %.4g", f.Name, f.Value, f.SD, f.Unit, f.Determined, v)
 				}
 			}

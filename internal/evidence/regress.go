@@ -130,12 +130,12 @@ func newDesign(m *calibrate.Model, batches []latency.Batch, y []float64) *design
 		at[i] += h
 		more := stepModel(m, at)
 		at[i] -= h
-		column, any := make([]float64, len(y)), false
+		column, matters := make([]float64, len(y)), false
 		for k, b := range batches {
 			column[k] = (float64(more.Step(b)) - zero[k]) / h
-			any = any || math.Abs(column[k]*h) > 2
+			matters = matters || math.Abs(column[k]*h) > 2
 		}
-		if !any {
+		if !matters {
 			continue
 		}
 		d.use = append(d.use, i)

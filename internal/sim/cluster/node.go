@@ -145,8 +145,7 @@ func (c *Cluster) launch(n *node, b *sim.Batch, d time.Duration) bool {
 // stretch is how often a batch may be repeated, and the time from which it may not.
 func (c *Cluster) stretch(repeat int) (int, time.Duration) {
 	const never = time.Duration(1<<63 - 1)
-	switch {
-	case c.drive != nil || c.cfg.Single || c.client.load.Trace != nil:
+	if c.drive != nil || c.cfg.Single || c.client.load.Trace != nil {
 		return 1, never
 	}
 	if horizon, busy := c.queue.Next(); busy {
