@@ -25,7 +25,8 @@ const alignParallel = 64
 // prompt is measured and cut or lengthened.
 func (s *session) align(ctx context.Context, l *load) error {
 	c := s.Config
-	if c.Dataset.Name != config.DatasetRandom || c.Body.PromptTokenIDs || s.tokens.skipped || c.Load.NumPrompts == 0 {
+	synthetic := c.Dataset.Name == config.DatasetRandom || c.Dataset.Name == config.DatasetRepetition
+	if !synthetic || c.Body.PromptTokenIDs || s.tokens.skipped || c.Load.NumPrompts == 0 {
 		return nil
 	}
 	first, err := l.first(ctx)

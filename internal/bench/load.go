@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"sync"
 	"time"
@@ -39,6 +38,7 @@ type load struct {
 type requests struct {
 	*workload.Stream
 	lora func(*call.Request)
+	mute bool // nothing is to be generated
 
 	mu   sync.Mutex
 	head []call.Request // looked at, not yet handed out
@@ -60,6 +60,9 @@ func (r *requests) make(ctx context.Context) (call.Request, error) {
 	req, err := r.Stream.Next(ctx)
 	if err == nil && r.lora != nil {
 		r.lora(&req)
+	}
+	if r.mute {
+		req.MaxOut = 0
 	}
 	return req, err
 }
@@ -109,7 +112,7 @@ func (s *session) newLoad(ctx context.Context) (*load, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &load{source: &requests{Stream: stream, lora: lora(&c.Model, c.Load.Seed)}, expect: c.Load.NumPrompts}
+	l := &load{source: &requests{Stream: stream, lora: lora(&c.Model, c.Load.Seed), mute: c.Target.Backend.Pools()}, expect: c.Load.NumPrompts}
 	if err := s.align(ctx, l); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
@@ -133,7 +136,7 @@ func (l *load) size(c *config.Bench) {
 	switch {
 	case c.Load.MaxConcurrency != nil:
 		l.connections = min(n, *c.Load.MaxConcurrency)
-	case c.Load.RequestRate.Inf() && len(c.Load.Stages) == 0 && c.Load.RampUp == "":
+	case c.Load.RequestRate.Inf() && len(c.Load.Stages) == 0 && c.Load.RampUp == "" && !c.SelfTimed():
 		l.connections = n
 	default:
 		l.connections = min(n, 16)
@@ -145,7 +148,7 @@ func (s *session) workloadConfig() workload.Config {
 	return settings.Workload(s.Config, func(p string) (workload.File, error) { return os.Open(p) }, s.tokens.skipped)
 }
 
-// lora spreads requests over adapters; nil when there are none.
+// lora spreads requests over adapters, or whatever else a server has under names; nil when there are none.
 func lora(m *config.Model, seed int64) func(*call.Request) {
 	if len(m.LoRAModules) == 0 {
 		return nil
@@ -153,31 +156,54 @@ func lora(m *config.Model, seed int64) func(*call.Request) {
 	random := rng.New(uint64(seed), "lora")
 	return func(r *call.Request) {
 		i := r.ID % len(m.LoRAModules)
-		if m.LoRAAssignment == config.AssignRandom {
+		switch {
+		case len(m.LoRAWeights) > 0:
+			i = weighted(m.LoRAWeights, random.Float64())
+		case m.LoRAAssignment == config.AssignRandom:
 			i = random.IntN(len(m.LoRAModules))
 		}
 		r.Model = m.LoRAModules[i]
 	}
 }
 
+// weighted is which of the weights a point between 0 and 1 falls on.
+func weighted(weights []float64, point float64) int {
+	total := 0.0
+	for _, w := range weights {
+		total += w
+	}
+	point *= total
+	for i, w := range weights {
+		if point < w {
+			return i
+		}
+		point -= w
+	}
+	return len(weights) - 1 // the sum's last digit
+}
+
 // plan fixes when requests are due.
 func (s *session) plan(l *load) error {
-	c := &s.Config.Load
-	n := c.NumPrompts
-	if s.Config.Dataset.Name == config.DatasetCustom && n == 0 && c.Duration == 0 {
-		head, err := l.source.peek(context.Background(), math.MaxInt)
-		if err != nil {
-			return err
-		}
-		n = len(head)
-		l.expect = n
-	}
-	a, err := settings.NewArrivals(c, n)
+	n := l.source.Count() // 0 when time alone bounds the run
+	l.expect = n
+	a, err := s.arrivals(l, n)
 	if err != nil {
 		return err
 	}
 	l.plan, l.ramp, l.text = a.Plan, a.Ramp, a.Text
 	return nil
+}
+
+// arrivals are the dataset's own times where they are followed, else those the load asks for.
+func (s *session) arrivals(l *load, n int) (*settings.Arrivals, error) {
+	if !s.Config.SelfTimed() {
+		return settings.NewArrivals(&s.Config.Load, n)
+	}
+	times, err := l.source.Times()
+	if err != nil {
+		return nil, fmt.Errorf("follow the trace: %w", err)
+	}
+	return settings.Timed(&s.Config.Load, times)
 }
 
 // warmup puts warm-up requests ahead of the measured ones, at the same law, so that measurement
@@ -193,7 +219,7 @@ func (s *session) warmup(ctx context.Context, l *load, wcfg workload.Config) err
 		if err != nil {
 			return err
 		}
-		l.warmup = &driver.Warmup{Source: &requests{Stream: stream, lora: lora(&s.Config.Model, c.Seed+1)}, For: c.WarmupDuration}
+		l.warmup = &driver.Warmup{Source: s.warm(stream), For: c.WarmupDuration}
 	case c.NumWarmups > 0 && !s.burst():
 		first, err := l.first(ctx)
 		if err != nil {
@@ -207,6 +233,11 @@ func (s *session) warmup(ctx context.Context, l *load, wcfg workload.Config) err
 		return nil
 	}
 	return l.shift(c)
+}
+
+// warm is a warm-up's requests: others than the measured ones, made in the same way.
+func (s *session) warm(stream *workload.Stream) *requests {
+	return &requests{Stream: stream, lora: lora(&s.Config.Model, s.Config.Load.Seed+1), mute: s.Config.Target.Backend.Pools()}
 }
 
 // shift puts the warm-up's due times ahead of the measured ones.

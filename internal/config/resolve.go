@@ -47,9 +47,7 @@ func (b *Bench) Resolve() []string {
 	b.resolveLoad()
 	b.resolveLengths()
 	b.resolveRatio(note)
-	if b.Dataset.Name == DatasetRandom {
-		b.Body.IgnoreEOS = true // vLLM asks for exact lengths whenever prompts are synthetic
-	}
+	b.resolveDataset(note)
 	return notes
 }
 
@@ -75,11 +73,11 @@ func (b *Bench) resolveProtocol(note func(string, ...any)) {
 	}
 }
 
-// resolveLoad drops the default number of prompts where time bounds the run instead. A custom
-// dataset has another word for all of its rows, -1.
+// resolveLoad drops the default number of prompts where time bounds the run instead. A dataset of rows
+// has another word for all of them, -1.
 func (b *Bench) resolveLoad() {
 	timed := b.Load.Duration > 0 || len(b.Load.Stages) > 0
-	allRows := b.Load.NumPrompts < 0 && b.Dataset.Name == DatasetCustom
+	allRows := b.Load.NumPrompts < 0 && b.Dataset.AllRows()
 	if timed && !b.Has("num-prompts") || allRows {
 		b.Load.NumPrompts = 0
 	}
@@ -96,7 +94,7 @@ func (b *Bench) resolveLengths() {
 	}
 	n := *d.OutputLen
 	d.Random.OutputLen, d.Sonnet.OutputLen, d.Custom.OutputLen = n, n, n
-	d.SpecBench.OutputLen, d.PrefixRepetition.OutputLen = n, n
+	d.SpecBench.OutputLen, d.PrefixRepetition.OutputLen, d.Shared.OutputLen = n, n, n
 	d.ShareGPT.OutputLen, d.HF.OutputLen = &n, &n
 }
 

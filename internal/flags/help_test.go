@@ -80,13 +80,13 @@ func TestComplete(t *testing.T) {
 	if got := texts(nil, "--num_pr"); !slices.Contains(got, "--num-prompts") {
 		t.Errorf("underscores: %q", got)
 	}
-	if got := texts([]string{"--dataset-name"}, "s"); !slices.Equal(got, []string{"sharegpt", "sonnet"}) {
+	if got := texts([]string{"--dataset-name"}, "so"); !slices.Equal(got, []string{"sonnet"}) {
 		t.Errorf("choices: %q", got)
 	}
 	if got := texts(nil, "--backend=openai-c"); !slices.Equal(got, []string{"--backend=openai-chat"}) {
 		t.Errorf("joined: %q", got)
 	}
-	if got := texts(nil, "-"); slices.Contains(got, "--concurrency") || slices.Contains(got, "--hf-subset") || !slices.Contains(got, "--model") {
+	if got := texts(nil, "-"); slices.Contains(got, "--concurrency") || slices.Contains(got, "--tokenizer-revision") || !slices.Contains(got, "--model") {
 		t.Errorf("everything at once: %q", got)
 	}
 	if _, files := Complete([]string{"--dataset-path"}, ""); !files {

@@ -128,14 +128,13 @@ func TestParseMistakes(t *testing.T) {
 		"a sweep":                {"--concurrency 1,8,64", []string{"--concurrency", "sweep"}},
 		"choice":                 {"--backend opnai", []string{"--backend", `"opnai"`, "openai, vllm, openai-chat", `did you mean "openai"?`}},
 		"choice with alias":      {"--api chatt", []string{"--api (--backend)", "chatt"}},
-		"later dataset":          {"--dataset-name prefix_repetition", []string{"is known", "random, sharegpt, sonnet, custom"}},
-		"later dataset dashed":   {"--dataset-name prefix-repetition", []string{"is known"}},
+		"dataset dashed":         {"--dataset-name prefix-repetition", []string{"is not one of", `did you mean "prefix_repetition"?`}},
 		"later flag":             {"--hf-subset x", []string{"--hf-subset is known", "the hf dataset"}},
 		"two profiles":           {"--sim a@b c@d", []string{"--sim", "c@d", "second"}},
 		"profile and times":      {"--sim Qwen3-8B@A10 --sim-ttft 5ms", []string{"--sim", "--sim-ttft"}},
 		"later level":            {"--confidence-level 0.9", []string{"is known", "intervals other than 95 %"}},
 		"later switch":           {"--enable-multimodal-chat", []string{"--enable-multimodal-chat is known", "image and audio"}},
-		"later tri-state":        {"--no-self-timed", []string{"--no-self-timed", "timed_trace"}},
+		"times of its own":       {"--no-self-timed", []string{"--self-timed", "only traces"}},
 		"missing value":          {"--model", []string{"--model needs a value"}},
 		"missing before flag":    {"--model --port 5", []string{"--model needs a value", `"--port" looks like a flag`}},
 		"stray word":             {"--save-result true", []string{`"true"`, "--save-result is a switch"}},
@@ -268,6 +267,24 @@ func TestConfigFileMistakes(t *testing.T) {
 	}
 }
 
+func TestModelWeights(t *testing.T) {
+	r, err := Parse([]string{"--lora-modules", "a", "b", "--model-weights", "3, 0.5"}, Options{})
+	if err != nil || len(r.Bench.Model.LoRAWeights) != 2 || r.Bench.Model.LoRAWeights[0] != 3 || r.Bench.Model.LoRAWeights[1] != 0.5 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for args, want := range map[string]string{
+		"--lora-weights 1":                                                    "1 weights for 0 names",
+		"--lora-modules a b --lora-weights 1":                                 "1 weights for 2 names",
+		"--lora-modules a b --lora-weights 1,0":                               "not a weight above 0",
+		"--lora-modules a b --lora-weights 1,x":                               `is not a number`,
+		"--lora-modules a b --lora-weights 1,1 --lora-assignment round-robin": "knows no weights",
+	} {
+		if _, err := Parse(strings.Fields(args), Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
+}
+
 func TestEnvironment(t *testing.T) {
 	env := map[string]string{
 		"OPENAI_API_KEY": "k1", "SPATE_MAX_CONCURRENCY": "8", "SPATE_PORT": "1", "SPATE_HEADER": "A=b C=d", "SPATE_CONFIG": "f.yaml",
@@ -291,6 +308,17 @@ func TestEnvironment(t *testing.T) {
 	env["SPATE_API_KEY"] = "k2"
 	if r, err := Parse(nil, opt); err != nil || r.Bench.Target.APIKey.Reveal() != "k2" {
 		t.Errorf("SPATE_API_KEY does not beat OPENAI_API_KEY: %v", err)
+	}
+	delete(env, "SPATE_API_KEY")
+	env["ANTHROPIC_API_KEY"] = "k3"
+	for backend, want := range map[string]string{"anthropic": "k3", "openai": "k1"} {
+		if r, err := Parse([]string{"--backend", backend}, opt); err != nil || r.Bench.Target.APIKey.Reveal() != want {
+			t.Errorf("%s has another key than %s: %v", backend, want, err)
+		}
+	}
+	delete(env, "ANTHROPIC_API_KEY")
+	if r, err := Parse([]string{"--backend", "anthropic"}, opt); err != nil || r.Bench.Target.APIKey.Reveal() != "k1" {
+		t.Errorf("anthropic has no key although there is one: %v", err)
 	}
 	env["SPATE_PORT"] = "x"
 	if _, err := Parse(nil, opt); err == nil || !strings.Contains(err.Error(), "SPATE_PORT") {

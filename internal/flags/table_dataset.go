@@ -2,9 +2,12 @@ package flags
 
 import (
 	"errors"
+	"slices"
+	"strconv"
 	"strings"
 
 	"spate/internal/config"
+	"spate/internal/workload"
 )
 
 // datasetFlags says what prompts are made of.
@@ -17,21 +20,17 @@ func datasetFlags(b *config.Bench) []Def {
 		},
 		{
 			Name: "num-prompts", Group: GroupLoad, VLLM: true, Main: true, Default: "1000", value: integer(&b.Load.NumPrompts),
-			Help: "requests to send; without it, --duration or --stages alone bound the run; 0 is every row of a custom dataset",
+			Help: "requests to send; without it, --duration or --stages alone bound the run; 0 is every row of a dataset of rows",
 			Also: also("request-count", "num-requests", "number", "max-requests", "num-samples"),
 		},
 		{
 			Name: "dataset-name", Group: GroupDataset, VLLM: true, Main: true, Default: "random", value: str(&d.Name),
-			Choices: []string{config.DatasetRandom, config.DatasetShareGPT, config.DatasetSonnet, config.DatasetCustom},
-			Later: []string{
-				"burstgpt", "random-mm", "random-rerank", "hf", "custom_audio", "custom_image", "custom_mm",
-				"prefix_repetition", "spec_bench", "speed_bench", "timed_trace",
-			},
+			Choices: datasetNames(true), Later: append(datasetNames(false), "custom_mm"),
 			Help: "kind of prompts", Meta: "NAME", Also: also("public-dataset"),
 		},
 		{
 			Name: "dataset-path", Group: GroupDataset, VLLM: true, Main: true, value: str(&d.Path), Meta: "FILE",
-			Help: "file the prompts come from: ShareGPT JSON, verse lines for sonnet, JSONL for custom",
+			Help: "file the prompts come from: ShareGPT JSON, verse lines for sonnet, JSONL for custom and traces, CSV for burstgpt",
 			Also: append(also("input-file", "data"), Alias{Name: "dataset", To: shareGPTPath}),
 		},
 		{Name: "no-stream", Group: GroupDataset, VLLM: true, value: toggle(&d.NoStream), Needs: hfDataset, Help: "load a Hugging Face dataset whole"},
@@ -59,7 +58,23 @@ func datasetFlags(b *config.Bench) []Def {
 	}
 	defs = append(defs, randomFlags(d)...)
 	defs = append(defs, fileFlags(d)...)
+	defs = append(defs, groupFlags(d)...)
+	defs = append(defs, traceFlags(d)...)
 	return append(defs, laterDatasetFlags(d)...)
+}
+
+// datasetNames are those this version has, the everyday ones first, or those it has not.
+func datasetNames(ready bool) []string {
+	var out []string
+	if ready {
+		out = []string{config.DatasetRandom, config.DatasetShareGPT, config.DatasetSonnet, config.DatasetCustom}
+	}
+	for _, d := range workload.Datasets() {
+		if d.Ready == ready && !slices.Contains(out, d.Name) {
+			out = append(out, d.Name)
+		}
+	}
+	return out
 }
 
 // shareGPTPath reads the oldest scripts' --dataset: a ShareGPT file. A dataset's name given there is
@@ -114,14 +129,73 @@ const (
 	hfDataset       = "the hf dataset"
 	mediaDatasets   = "image and audio datasets"
 	poolingBackends = "embedding and rerank backends"
-	specDataset     = "the spec_bench dataset"
-	speedDataset    = "the speed_bench dataset"
-	prefixDataset   = "the prefix_repetition dataset"
-	traceDataset    = "the timed_trace dataset"
 )
 
+// groupFlags describe datasets whose prompts begin alike, and files of questions.
+func groupFlags(d *config.Dataset) []Def {
+	spec, speed, prefix, gsp := &d.SpecBench, &d.SpeedBench, &d.PrefixRepetition, &d.Shared
+	defs := []Def{
+		{Name: "spec-bench-output-len", Default: "256", VLLM: true, value: integer(&spec.OutputLen), Meta: "TOKENS", Help: "output length of spec_bench"},
+		{Name: "spec-bench-category", VLLM: true, value: str(&spec.Category), Help: "send only spec_bench's questions of this category"},
+		{
+			Name: "speed-bench-dataset-subset", Default: "qualitative", VLLM: true, value: str(&speed.Subset), Help: "which of speed_bench's files",
+			Choices: []string{"qualitative", "throughput_1k", "throughput_2k", "throughput_8k", "throughput_16k", "throughput_32k"},
+		},
+		{Name: "speed-bench-output-len", Default: "4096", VLLM: true, value: integer(&speed.OutputLen), Meta: "TOKENS", Help: "output length of speed_bench"},
+		{Name: "speed-bench-category", VLLM: true, value: str(&speed.Category), Help: "send only speed_bench's messages of this category"},
+		{Name: "prefix-repetition-prefix-len", Default: "256", VLLM: true, value: integer(&prefix.PrefixLen), Meta: "TOKENS", Help: "length of each prefix"},
+		{Name: "prefix-repetition-suffix-len", Default: "256", VLLM: true, value: integer(&prefix.SuffixLen), Meta: "TOKENS", Help: "length of what follows a prefix"},
+		{Name: "prefix-repetition-num-prefixes", Default: "10", VLLM: true, value: integer(&prefix.NumPrefixes), Help: "how many prefixes there are"},
+		{Name: "prefix-repetition-output-len", Default: "128", VLLM: true, value: integer(&prefix.OutputLen), Meta: "TOKENS", Help: "output length of prefix_repetition"},
+		{Name: "gsp-num-groups", Default: "64", value: integer(&gsp.Groups), Help: "system prompts of generated-shared-prefix"},
+		{Name: "gsp-prompts-per-group", Default: "16", value: integer(&gsp.PerGroup), Help: "questions to each of them"},
+		{Name: "gsp-system-prompt-len", Default: "2048", value: integer(&gsp.SystemLen), Meta: "TOKENS", Help: "length of a system prompt"},
+		{Name: "gsp-question-len", Default: "128", value: integer(&gsp.QuestionLen), Meta: "TOKENS", Help: "length of a question"},
+		{Name: "gsp-output-len", Default: "256", value: integer(&gsp.OutputLen), Meta: "TOKENS", Help: "output length of generated-shared-prefix"},
+		{Name: "gsp-range-ratio", Default: "1.0", value: finite(&gsp.RangeRatio), Help: "lengths of generated-shared-prefix lie between this share of what was asked and all of it"},
+		{Name: "gsp-ordered", value: toggle(&gsp.Ordered), Help: "send group after group instead of shuffled"},
+		{Name: "gsp-group-distribution", Default: "uniform", value: str(&gsp.Distribution), Choices: []string{"uniform", "zipf"}, Help: "how often groups are asked"},
+		{Name: "gsp-zipf-alpha", Default: "1.0", value: finite(&gsp.ZipfAlpha), Help: "with zipf, the group of rank r is asked r^-alpha as often as the first"},
+	}
+	for i := range defs {
+		defs[i].Group = GroupDataset
+	}
+	return defs
+}
+
+// traceFlags describe how traces are read and followed.
+func traceFlags(d *config.Dataset) []Def {
+	trace, replay := &d.TimedTrace, &d.Replay
+	defs := []Def{
+		{Name: "timed-trace-chunk-hash-size", Default: "16", VLLM: true, value: integer(&trace.ChunkHashSize), Meta: "TOKENS", Help: "tokens a block id of a trace stands for; mooncake: 512"},
+		{Name: "timed-trace-sec-multiplier", Default: "1.0", VLLM: true, value: finite(&trace.SecMultiplier), Help: "seconds per unit of a trace's timestamps; mooncake: 0.001"},
+		{Name: "timed-trace-label-timestamp", Default: "timestamp", VLLM: true, value: str(&trace.LabelTimestamp), Help: "name of a trace's time column"},
+		{Name: "timed-trace-label-input-length", Default: "input_length", VLLM: true, value: str(&trace.LabelInput), Help: "name of its input length column"},
+		{Name: "timed-trace-label-output-length", Default: "output_length", VLLM: true, value: str(&trace.LabelOutput), Help: "name of its output length column"},
+		{Name: "timed-trace-label-hash-ids", Default: "hash_ids", VLLM: true, value: str(&trace.LabelHashIDs), Help: "name of its column of block ids"},
+		{
+			Name: "trace-speed", Default: "1.0", value: finite(&replay.Speed), Help: "how many times as fast as recorded a trace is sent; 0.5 takes twice as long",
+			Also: []Alias{{Name: "mooncake-slowdown-factor", To: slowdown}},
+		},
+		{Name: "trace-max-gap", value: duration(&replay.MaxGap), Help: "no pause of a trace is longer than this, after --trace-speed"},
+	}
+	for i := range defs {
+		defs[i].Group = GroupDataset
+	}
+	return defs
+}
+
+// slowdown reads SGLang's factor, the inverse of a speed.
+func slowdown(word string) ([]target, error) {
+	f, err := readFloat(word)
+	if err != nil || !(f > 0) {
+		return nil, errors.New("is not a factor above 0")
+	}
+	return []target{{flag: "trace-speed", word: strconv.FormatFloat(1/f, 'g', -1, 64)}}, nil
+}
+
 func laterDatasetFlags(d *config.Dataset) []Def {
-	mm, spec, speed, prefix, hf, trace := &d.RandomMM, &d.SpecBench, &d.SpeedBench, &d.PrefixRepetition, &d.HF, &d.TimedTrace
+	mm, hf := &d.RandomMM, &d.HF
 	defs := []Def{
 		{Name: "random-mm-base-items-per-request", Default: "1", value: integer(&mm.BaseItems), Needs: mediaDatasets, Help: "media items per request"},
 		{Name: "random-mm-num-mm-items-range-ratio", Default: "0.0", value: finite(&mm.ItemsRatio), Needs: mediaDatasets, Help: "spread of the number of items"},
@@ -130,18 +204,6 @@ func laterDatasetFlags(d *config.Dataset) []Def {
 			Name: "random-mm-bucket-config", Default: "{(256, 256, 1): 0.5, (720, 1280, 1): 0.5, (720, 1280, 16): 0.0}",
 			value: literal(&mm.Buckets), Needs: mediaDatasets, Help: "sizes of media and their share", Meta: "DICT",
 		},
-		{Name: "spec-bench-output-len", Default: "256", value: integer(&spec.OutputLen), Needs: specDataset, Help: "output length"},
-		{Name: "spec-bench-category", value: str(&spec.Category), Needs: specDataset, Help: "category of questions"},
-		{
-			Name: "speed-bench-dataset-subset", Default: "qualitative", value: str(&speed.Subset), Needs: speedDataset, Help: "which of its files",
-			Choices: []string{"qualitative", "throughput_1k", "throughput_2k", "throughput_8k", "throughput_16k", "throughput_32k"},
-		},
-		{Name: "speed-bench-output-len", Default: "4096", value: integer(&speed.OutputLen), Needs: speedDataset, Help: "output length"},
-		{Name: "speed-bench-category", value: str(&speed.Category), Needs: speedDataset, Help: "category of questions"},
-		{Name: "prefix-repetition-prefix-len", Default: "256", value: integer(&prefix.PrefixLen), Needs: prefixDataset, Help: "tokens of each prefix"},
-		{Name: "prefix-repetition-suffix-len", Default: "256", value: integer(&prefix.SuffixLen), Needs: prefixDataset, Help: "tokens of each suffix"},
-		{Name: "prefix-repetition-num-prefixes", Default: "10", value: integer(&prefix.NumPrefixes), Needs: prefixDataset, Help: "how many prefixes"},
-		{Name: "prefix-repetition-output-len", Default: "128", value: integer(&prefix.OutputLen), Needs: prefixDataset, Help: "output length"},
 		{Name: "hf-subset", value: str(&hf.Subset), Needs: hfDataset, Help: "subset of the dataset"},
 		{Name: "hf-split", value: str(&hf.Split), Needs: hfDataset, Help: "split of the dataset"},
 		{Name: "hf-name", value: str(&hf.Name), Needs: hfDataset, Help: "the dataset's id when its path is local"},
@@ -151,12 +213,6 @@ func laterDatasetFlags(d *config.Dataset) []Def {
 		{Name: "asr-min-audio-len-sec", Default: "0.0", value: float(&hf.ASRMinSec), Needs: mediaDatasets, Help: "shortest audio"},
 		{Name: "asr-max-audio-len-sec", Default: "inf", value: float(&hf.ASRMaxSec), Needs: mediaDatasets, Help: "longest audio"},
 		{Name: "bfcl-categories", value: str(&hf.BFCLCategories), Needs: hfDataset, Help: "categories of function calls"},
-		{Name: "timed-trace-chunk-hash-size", Default: "16", value: integer(&trace.ChunkHashSize), Needs: traceDataset, Help: "tokens per hash id"},
-		{Name: "timed-trace-sec-multiplier", Default: "1.0", value: finite(&trace.SecMultiplier), Needs: traceDataset, Help: "seconds per unit of its timestamps"},
-		{Name: "timed-trace-label-timestamp", Default: "timestamp", value: str(&trace.LabelTimestamp), Needs: traceDataset, Help: "name of the time column"},
-		{Name: "timed-trace-label-input-length", Default: "input_length", value: str(&trace.LabelInput), Needs: traceDataset, Help: "name of the input length column"},
-		{Name: "timed-trace-label-output-length", Default: "output_length", value: str(&trace.LabelOutput), Needs: traceDataset, Help: "name of the output length column"},
-		{Name: "timed-trace-label-hash-ids", Default: "hash_ids", value: str(&trace.LabelHashIDs), Needs: traceDataset, Help: "name of the hash id column"},
 	}
 	for i := range defs {
 		defs[i].Group, defs[i].VLLM = GroupLater, true

@@ -62,7 +62,7 @@ func loadFlags(b *config.Bench) []Def {
 			Name: "probe-request-rate", Group: GroupLoad, VLLM: true, Default: "0.0", value: float(&l.ProbeRate),
 			Help: "one-token requests per second beside the load, to see what a light user feels",
 		},
-		{Name: "self-timed", Group: GroupLoad, VLLM: true, value: triState(&l.SelfTimed), Needs: traceDataset, Help: "send at the trace's own times"},
+		{Name: "self-timed", Group: GroupLoad, VLLM: true, value: triState(&l.SelfTimed), Help: "send at the trace's own times: timed_trace and mooncake do unless told not to, burstgpt can"},
 		{
 			Name: "request-id-prefix", Group: GroupLoad, VLLM: true, value: str(&l.RequestIDPrefix),
 			Help: "beginning of each x-request-id; bench- and eight random digits when not given",

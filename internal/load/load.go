@@ -70,7 +70,7 @@ func Workload(c *config.Bench, open func(path string) (workload.File, error), un
 		SkipTokenizer: untokenized, NoOversample: d.NoOversample, NoShuffle: d.DisableShuffle, Salt: d.Salt,
 		NamePrefix: c.Load.RequestIDPrefix, Era: workload.Head,
 	}
-	if w.N == 0 && d.Name != config.DatasetCustom {
+	if w.N == 0 && !d.AllRows() {
 		w.N, w.Endless = 1000, true // bounded by time
 	}
 	w.Endless = w.Endless || c.Load.NumPrompts == 0 && (c.Load.Duration > 0 || len(c.Load.Stages) > 0)
@@ -93,6 +93,8 @@ func Workload(c *config.Bench, open func(path string) (workload.File, error), un
 		}
 	case config.DatasetCustom:
 		w.Output = d.Custom.OutputLen
+	default:
+		others(&w, c)
 	}
 	return w
 }

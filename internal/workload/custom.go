@@ -14,7 +14,8 @@ import (
 	"spate/internal/call"
 )
 
-// custom sends the prompts of a file of JSON lines. Every line is checked when the file is opened,
+// custom sends the prompts of a file of JSON lines: vLLM's custom, and the datasets that are the same but
+// for where a row has its prompt (spec_bench, speed_bench). Every line is checked when the file is opened,
 // so that a bad one is named before the run; the prompts are read again when they are made.
 type custom struct {
 	remarks
@@ -25,7 +26,12 @@ type custom struct {
 	tmpl  Template
 	pool  pool
 	plain bool // prompts go as they are
+	parse rowRule
 }
+
+// rowRule reads a row's prompt and, where it is asked for, its output length. A row that is none of ours
+// gives keep false.
+type rowRule func(raw []byte, wantOutput bool) (prompt string, output int, keep bool, err error)
 
 // line is a row of the file.
 type line struct {
@@ -34,11 +40,16 @@ type line struct {
 }
 
 func newCustom(cfg Config, tok Tokenizer, tmpl Template) (*custom, int, error) {
+	return newLines(cfg, tok, tmpl, parseLine)
+}
+
+// newLines is newCustom for rows of another form.
+func newLines(cfg Config, tok Tokenizer, tmpl Template, parse rowRule) (*custom, int, error) {
 	file, err := cfg.Open(cfg.Path)
 	if err != nil {
 		return nil, 0, fmt.Errorf("open dataset: %w", err)
 	}
-	c := &custom{cfg: cfg, file: file, tmpl: tmpl, plain: cfg.SkipTemplate || tmpl == nil}
+	c := &custom{cfg: cfg, file: file, tmpl: tmpl, plain: cfg.SkipTemplate || tmpl == nil, parse: parse}
 	err = c.index(file)
 	if err == nil && len(c.rows) == 0 {
 		err = errors.New("no rows")
@@ -77,12 +88,14 @@ func (c *custom) index(r io.Reader) error {
 			return fmt.Errorf("read line %d: %w", number, err)
 		}
 		if row := bytes.TrimSpace(raw); len(row) > 0 {
-			_, out, bad := parseLine(row, c.cfg.Output == FromData)
+			_, out, keep, bad := c.parse(row, c.cfg.Output == FromData)
 			if bad != nil {
 				return fmt.Errorf("line %d: %w", number, bad)
 			}
-			c.rows = append(c.rows, extent{at, int64(len(raw))})
-			if c.cfg.Output == FromData {
+			if keep {
+				c.rows = append(c.rows, extent{at, int64(len(raw))})
+			}
+			if keep && c.cfg.Output == FromData {
 				c.outs = append(c.outs, int32(out))
 			}
 		}
@@ -94,19 +107,19 @@ func (c *custom) index(r io.Reader) error {
 }
 
 // parseLine reads a row's prompt and, when wanted, its output length.
-func parseLine(raw []byte, wantOutput bool) (prompt string, output int, err error) {
+func parseLine(raw []byte, wantOutput bool) (prompt string, output int, keep bool, err error) {
 	var l line
 	if err := json.Unmarshal(raw, &l); err != nil {
-		return "", 0, fmt.Errorf("not a JSON object with a text \"prompt\": %w", err)
+		return "", 0, false, fmt.Errorf("not a JSON object with a text \"prompt\": %w", err)
 	}
 	if l.Prompt == nil {
-		return "", 0, errors.New(`no "prompt"`)
+		return "", 0, false, errors.New(`no "prompt"`)
 	}
 	if !wantOutput {
-		return *l.Prompt, 0, nil
+		return *l.Prompt, 0, true, nil
 	}
 	output, err = outputTokens(l.Output)
-	return *l.Prompt, output, err
+	return *l.Prompt, output, true, err
 }
 
 // outputTokens takes what Python's int() takes: a number, cut to a whole one, or digits in quotes.
@@ -153,7 +166,7 @@ func (c *custom) prompt(s *scratch, at extent) (string, error) {
 	if _, err := c.file.ReadAt(s.text, at.at); err != nil && !errors.Is(err, io.EOF) {
 		return "", fmt.Errorf("%s: read %d bytes at %d: %w", c.cfg.Path, at.size, at.at, err)
 	}
-	text, _, err := parseLine(bytes.TrimSpace(s.text), false)
+	text, _, _, err := c.parse(bytes.TrimSpace(s.text), false)
 	if err != nil {
 		return "", fmt.Errorf("%s: row at byte %d changed since it was checked: %w", c.cfg.Path, at.at, err)
 	}

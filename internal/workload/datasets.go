@@ -23,28 +23,31 @@ const (
 
 // Dataset is a line of the table of datasets.
 type Dataset struct {
-	Name  string
-	Ready bool // can be used in this version
-	Path  PathRule
-	About string
+	Name    string
+	Ready   bool // can be used in this version
+	Path    PathRule
+	AllRows bool // 0 requests mean every row it has
+	About   string
 }
 
-// datasets lists every name vLLM's --dataset-name takes, in its order.
+// datasets lists every name vLLM's --dataset-name takes, in its order, then those of others and our own.
 var datasets = []Dataset{
-	{"sharegpt", true, NeedsPath, "first turns of conversations in a JSON array"},
-	{"burstgpt", false, NeedsPath, "token counts of a CSV trace"},
-	{"sonnet", true, OptionalPath, "lines of verse up to a length, with a shared beginning"},
-	{"random", true, NoPath, "random tokens of given lengths"},
-	{"random-mm", false, NoPath, "random tokens with images or videos"},
-	{"random-rerank", false, NoPath, "a query and documents to score"},
-	{"hf", false, NeedsPath, "a dataset of the Hugging Face hub"},
-	{"custom", true, NeedsPath, "prompts in JSON lines"},
-	{"custom_audio", false, NeedsPath, "audio in JSON lines"},
-	{"custom_image", false, NeedsPath, "images in JSON lines"},
-	{"prefix_repetition", false, NoPath, "several shared prefixes with random ends"},
-	{"spec_bench", false, NeedsPath, "Spec-Bench questions"},
-	{"speed_bench", false, NeedsPath, "SPEED-Bench messages"},
-	{"timed_trace", false, NeedsPath, "a trace with times and block hashes"},
+	{"sharegpt", true, NeedsPath, false, "first turns of conversations in a JSON array"},
+	{"burstgpt", true, NeedsPath, true, "token counts of a CSV trace"},
+	{"sonnet", true, OptionalPath, false, "lines of verse up to a length, with a shared beginning"},
+	{"random", true, NoPath, false, "random tokens of given lengths"},
+	{"random-mm", false, NoPath, false, "random tokens with images"},
+	{"random-rerank", false, NoPath, false, "a query and documents to score"},
+	{"hf", false, NeedsPath, true, "a dataset of the Hugging Face hub, as a local folder or file"},
+	{"custom", true, NeedsPath, true, "prompts in JSON lines"},
+	{"custom_audio", false, NeedsPath, true, "audio in JSON lines"},
+	{"custom_image", false, NeedsPath, true, "images in JSON lines"},
+	{"prefix_repetition", true, NoPath, false, "several shared prefixes with random ends"},
+	{"spec_bench", true, NeedsPath, true, "Spec-Bench questions"},
+	{"speed_bench", true, NeedsPath, true, "SPEED-Bench messages"},
+	{"timed_trace", true, NeedsPath, true, "a trace with times and block hashes"},
+	{"generated-shared-prefix", true, NoPath, true, "SGLang's groups of questions with a system prompt each"},
+	{"mooncake", true, NeedsPath, true, "a trace as published with Mooncake: timed_trace in milliseconds and blocks of 512"},
 }
 
 // renamed maps names of earlier releases to today's.

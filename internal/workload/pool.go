@@ -57,7 +57,7 @@ func (p *pool) draw() (job, state) {
 
 func (p *pool) settle(j job, req *call.Request, keep bool) {
 	if j.again {
-		req.Labels = map[string]string{call.RepeatLabel: "yes"}
+		markRepeat(j, req)
 		return
 	}
 	p.unsettled--
@@ -71,4 +71,16 @@ func (p *pool) note() []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("the file has %d usable rows: further requests repeat them, which a prefix cache makes faster", len(p.taken))}
+}
+
+// markRepeat labels a request whose prompt was sent before.
+func markRepeat(j job, req *call.Request) {
+	if !j.again {
+		return
+	}
+	labels := map[string]string{call.RepeatLabel: "yes"}
+	for k, v := range req.Labels {
+		labels[k] = v
+	}
+	req.Labels = labels
 }

@@ -2,18 +2,15 @@ package workload
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
-	"sync/atomic"
 
 	"spate/internal/call"
 	"spate/internal/rng"
 )
 
 const (
-	fitRounds = 10    // decode/encode rounds spent on bringing a prompt to its length
-	saltIDs   = 8     // tokens a salt takes of each prompt
-	noVocab   = 32000 // stands in for the vocabulary when there is no tokenizer
+	saltIDs = 8     // tokens a salt takes of each prompt
+	noVocab = 32000 // stands in for the vocabulary when there is no tokenizer
 )
 
 // random sends tokens drawn from the vocabulary: request i is a run of consecutive allowed ids
@@ -25,7 +22,6 @@ const (
 type random struct {
 	remarks
 	cfg     Config
-	tok     Tokenizer
 	draws   drawer
 	in, out span
 	vocab   int
@@ -36,15 +32,14 @@ type random struct {
 	first   int     // request number of the block's first
 	at      int     // next in the block
 
-	missed atomic.Int64 // prompts that did not reach their length
-	worst  atomic.Int64 // by how many tokens at most
+	fitter
 }
 
 // lengths holds the draws of a block of requests.
 type lengths struct{ in, out, offset []int32 }
 
 func newRandom(cfg Config, tok Tokenizer) (*random, error) {
-	r := &random{cfg: cfg, tok: tok, vocab: noVocab}
+	r := &random{cfg: cfg, fitter: fitter{tok: tok}, vocab: noVocab}
 	specials := 0
 	if tok != nil {
 		r.vocab, specials = tok.VocabSize(), tok.SpecialsToAdd()
@@ -52,7 +47,7 @@ func newRandom(cfg Config, tok Tokenizer) (*random, error) {
 			return nil, fmt.Errorf("the tokenizer has a vocabulary of %d", r.vocab)
 		}
 	} else {
-		r.add("no tokenizer: prompts are plain words of about the asked length (1.3 tokens to a word); the server's own counts are taken where it sends them")
+		r.add(wordsOnly)
 	}
 	var err error
 	if r.in, r.out, err = cfg.spans(specials); err != nil {
@@ -64,7 +59,7 @@ func newRandom(cfg Config, tok Tokenizer) (*random, error) {
 	if r.allowed = r.allow(); len(r.allowed) == 0 {
 		return nil, fmt.Errorf("all %d ids of the vocabulary are special", r.vocab)
 	}
-	r.salt = r.saltOf(cfg.Salt)
+	r.salt = saltOf(cfg, func(draw func(int) int) int32 { return r.allowed[draw(len(r.allowed))] })
 	r.draw()
 	return r, nil
 }
@@ -117,19 +112,6 @@ func (r *random) drawPrefix() {
 	}
 	pad := func() int32 { return int32(r.draws.draw(span{0, int64(r.vocab) - 1})) }
 	_, r.prefix = r.fit(&scratch{enc: r.tok.NewEncoder()}, r.prefix, len(r.prefix), pad)
-}
-
-// saltOf turns a salt into ids.
-func (r *random) saltOf(salt string) []int32 {
-	if salt == "" {
-		return nil
-	}
-	ids := make([]int32, saltIDs)
-	draws := rng.New(r.cfg.Seed, "salt "+salt)
-	for i := range ids {
-		ids[i] = r.allowed[draws.IntN(len(r.allowed))]
-	}
-	return ids
 }
 
 func (r *random) next() (job, state, error) {
@@ -200,45 +182,6 @@ func (r *random) padding(i int) func() int32 {
 	}
 }
 
-// decode is the text of ids, special tokens spelled out.
-func (r *random) decode(s *scratch, ids []int32) string {
-	s.text = r.tok.AppendDecode(s.text[:0], ids, false)
-	return string(s.text)
-}
-
-// fit looks for a text that encodes to want tokens: encoding what a sequence decodes to rarely
-// gives the sequence back. Short ones are padded, long ones cut, at most fitRounds times. It
-// returns the text and its ids.
-func (r *random) fit(s *scratch, ids []int32, want int, pad func() int32) (string, []int32) {
-	for round := 0; ; round++ {
-		text := r.decode(s, ids)
-		ids = s.enc.Encode(ids[:0], text, false)
-		if len(ids) == want {
-			return text, ids
-		}
-		if round == fitRounds {
-			r.miss(len(ids) - want)
-			return text, ids
-		}
-		for len(ids) < want {
-			ids = append(ids, pad())
-		}
-		ids = ids[:want]
-		runtime.Gosched()
-	}
-}
-
-func (r *random) miss(by int) {
-	r.missed.Add(1)
-	by = max(by, -by)
-	for {
-		worst := r.worst.Load()
-		if int64(by) <= worst || r.worst.CompareAndSwap(worst, int64(by)) {
-			return
-		}
-	}
-}
-
 // words is the prompt when there is no tokenizer.
 func (r *random) words(s *scratch, j job) string {
 	s.text = s.text[:0]
@@ -258,9 +201,5 @@ func (r *random) settle(job, *call.Request, bool) error { return nil }
 func (r *random) close() error { return nil }
 
 func (r *random) notes() []string {
-	all := r.remarks.notes()
-	if n := r.missed.Load(); n > 0 {
-		all = append(all, fmt.Sprintf("%d prompts could not be brought to their length in %d rounds (off by %d tokens at most); their true length is recorded", n, fitRounds, r.worst.Load()))
-	}
-	return all
+	return append(r.remarks.notes(), r.fitter.notes()...)
 }

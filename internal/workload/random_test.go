@@ -152,7 +152,7 @@ func TestFit(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			r := &random{tok: &letters{}}
+			r := &random{fitter: fitter{tok: &letters{}}}
 			text, ids := r.fit(&scratch{enc: &letters{}}, c.ids, c.want, c.pad)
 			if d := cmp.Diff(c.text, text); d != "" {
 				t.Error(d)
@@ -181,7 +181,7 @@ func (t *stubborn) Encode(dst []int32, text string, _ bool) []int32 {
 
 func TestFitGivesUp(t *testing.T) {
 	tok := &stubborn{}
-	r := &random{tok: tok}
+	r := &random{fitter: fitter{tok: tok}}
 	text, ids := r.fit(&scratch{enc: tok}, []int32{2, 2}, 2, func() int32 { return 2 })
 	if text != "bb" || len(ids) != 3 {
 		t.Errorf("got %q and %d ids; want the last text and its true length 3", text, len(ids))

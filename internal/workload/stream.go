@@ -72,6 +72,7 @@ type Stream struct {
 	window  int
 	heldMax int64
 	prefix  string
+	endless bool
 
 	mu       sync.Mutex
 	wake     *sync.Cond // workers wait here for room
@@ -101,7 +102,7 @@ func newStream(cfg Config, ds dataset, n int, tok Tokenizer) *Stream {
 		workers: cfg.Workers, window: cfg.Window, heldMax: cfg.Held,
 		stop: make(chan struct{}), filled: make(chan struct{}),
 	}
-	if cfg.Endless {
+	if s.endless = cfg.Endless; s.endless {
 		s.limit = int(^uint(0) >> 1)
 	}
 	if s.workers <= 0 {
@@ -348,4 +349,14 @@ func (s *Stream) finish(err error) {
 
 func (s *Stream) full() { s.once.Do(func() { close(s.filled) }) }
 
-func size(r *call.Request) int64 { return int64(len(r.Prompt.Text) + 4*len(r.Prompt.IDs)) }
+// size is what a request's prompt takes in memory.
+func size(r *call.Request) int64 {
+	n := len(r.Prompt.Text) + 4*len(r.Prompt.IDs) + len(r.Prompt.Messages)
+	for _, t := range r.Prompt.Texts {
+		n += len(t)
+	}
+	if r.Prompt.Audio != nil {
+		n += len(r.Prompt.Audio.Data)
+	}
+	return int64(n)
+}

@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"spate/internal/call"
+	"spate/internal/rng"
 )
 
 // Tokenizer is what datasets need of a tokenizer. Its methods are called from several goroutines.
@@ -87,6 +88,22 @@ func (r *remarks) notes() []string {
 
 // noTokenizer is the remark of every dataset that has to guess lengths.
 const noTokenizer = "no tokenizer: prompt lengths are estimates (1.3 tokens to a word); the server's own counts are taken where it sends them"
+
+// wordsOnly is the remark of datasets that make their own text.
+const wordsOnly = "no tokenizer: prompts are plain words of about the asked length (1.3 tokens to a word); the server's own counts are taken where it sends them"
+
+// saltOf turns the salt into ids that take the place of a prompt's first; pick draws one id.
+func saltOf(cfg Config, pick func(draw func(n int) int) int32) []int32 {
+	if cfg.Salt == "" {
+		return nil
+	}
+	ids := make([]int32, saltIDs)
+	draws := rng.New(cfg.Seed, "salt "+cfg.Salt)
+	for i := range ids {
+		ids[i] = pick(draws.IntN)
+	}
+	return ids
+}
 
 // salted puts the salt in front of a prompt.
 func salted(salt, text string) string {

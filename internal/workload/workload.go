@@ -14,6 +14,7 @@ import (
 	"io"
 
 	"spate/internal/call"
+	"spate/internal/trace"
 )
 
 // Source hands out requests in order; io.EOF ends them.
@@ -48,7 +49,7 @@ const FromData = -1
 // Config says what to send. Default fills it with vLLM's values for a dataset.
 type Config struct {
 	Dataset string
-	N       int    // requests; 0 or less with custom means every row
+	N       int    // requests; 0 or less means every row where the dataset has AllRows
 	Endless bool   // go on after N, for runs that end by time
 	Seed    uint64 // of every draw
 
@@ -61,7 +62,20 @@ type Config struct {
 	Ratio  Ratio // spread of lengths (random)
 	Era    Era   // empty means Head
 
+	Groups     int     // shared beginnings (prefix_repetition, generated-shared-prefix)
+	PerGroup   int     // prompts of each (generated-shared-prefix)
+	Suffix     int     // tokens after the shared beginning
+	GroupRatio float64 // generated-shared-prefix: lengths between this share of what was asked and all of it
+	Zipf       float64 // generated-shared-prefix: the group of rank r gets a share of r^-Zipf; 0: all alike
+
+	Category string // spec_bench, speed_bench: only rows of this one
+	Subset   string // speed_bench: which of its files
+
+	Trace     Trace // timed_trace, mooncake
+	SelfTimed bool  // requests go when the dataset says, so their order must stay
+
 	IDs           bool // send token ids instead of text
+	TakesIDs      bool // the endpoint takes token ids: datasets that are exact only as ids send them
 	Chat          bool // a chat endpoint, which applies the template itself
 	SkipTemplate  bool // custom: send prompts as they are
 	SkipTokenizer bool // custom: lengths of 1 and 1, as vLLM without a tokenizer
@@ -92,8 +106,18 @@ func Default(name string) (Config, error) {
 		cfg.Input, cfg.Output, cfg.Prefix = 550, 150, 200
 	case "sharegpt":
 		cfg.Output = FromData
-	case "custom":
+	case "custom", "spec_bench":
 		cfg.Output = 256
+	case "speed_bench":
+		cfg.Output, cfg.Subset = 4096, "qualitative"
+	case "prefix_repetition":
+		cfg.Prefix, cfg.Suffix, cfg.Groups, cfg.Output = 256, 256, 10, 128
+	case "generated-shared-prefix":
+		cfg.Prefix, cfg.Suffix, cfg.Groups, cfg.PerGroup, cfg.Output, cfg.GroupRatio = 2048, 128, 64, 16, 256, 1
+	case "timed_trace":
+		cfg.Trace.Format = trace.Timed()
+	case "mooncake":
+		cfg.Trace.Format = trace.Mooncake()
 	}
 	return cfg, nil
 }
@@ -127,6 +151,18 @@ func open(cfg Config, tok Tokenizer, tmpl Template) (dataset, int, error) {
 	case "sharegpt":
 		ds, err := newShareGPT(cfg, tok)
 		return ds, cfg.N, err
+	case "prefix_repetition":
+		return newRepetition(cfg, tok)
+	case "generated-shared-prefix":
+		return newShared(cfg, tok)
+	case "burstgpt":
+		return newBurst(cfg, tok)
+	case "timed_trace", "mooncake":
+		return newReplay(cfg, tok)
+	case "spec_bench":
+		return newSpecBench(cfg, tok, tmpl)
+	case "speed_bench":
+		return newSpeedBench(cfg, tok, tmpl)
 	default: // check let only custom through
 		return newCustom(cfg, tok, tmpl)
 	}
@@ -145,7 +181,7 @@ func (c *Config) check(tok Tokenizer) error {
 		return fmt.Errorf("dataset %s needs a file: give its path with --dataset-path", c.Dataset)
 	case c.Path != "" && c.Open == nil:
 		return errors.New("no way to open dataset files was given")
-	case c.N <= 0 && c.Dataset != "custom":
+	case c.N <= 0 && !d.AllRows:
 		return fmt.Errorf("%d requests asked for: at least 1 is needed", c.N)
 	case c.IDs && tok == nil:
 		return errors.New("token ids need a tokenizer, and there is none")
@@ -153,8 +189,8 @@ func (c *Config) check(tok Tokenizer) error {
 		return errors.New("token ids cannot go to a chat endpoint: send text, or use a completions endpoint")
 	case c.Output < 0 && c.Output != FromData:
 		return fmt.Errorf("output length %d is negative", c.Output)
-	case c.Input < 0 || c.Prefix < 0:
-		return fmt.Errorf("input length %d and prefix length %d must not be negative", c.Input, c.Prefix)
+	case c.Input < 0 || c.Prefix < 0 || c.Suffix < 0:
+		return fmt.Errorf("input length %d, prefix length %d and suffix length %d must not be negative", c.Input, c.Prefix, c.Suffix)
 	}
 	switch c.Era {
 	case "", Head, V10, V6:

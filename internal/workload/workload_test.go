@@ -24,8 +24,8 @@ func TestDatasets(t *testing.T) {
 			t.Errorf("%s: %v, %v", d.Name, err, errDefault)
 		}
 	}
-	if ready != 4 || len(Datasets()) != 14 {
-		t.Errorf("%d of %d usable, want 4 of vLLM's 14", ready, len(Datasets()))
+	if len(Datasets()) < 16 || ready < 10 {
+		t.Errorf("%d of %d usable", ready, len(Datasets()))
 	}
 	for name, want := range map[string]string{
 		"sharegtp": "sharegpt", "Random": "random", "sonet": "sonnet", "prefix-repetition": "prefix_repetition", "custom_img": "custom_image", "randommm": "random-mm",

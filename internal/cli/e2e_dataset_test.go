@@ -1,0 +1,112 @@
+package cli
+
+// Every dataset through the command line against a real server: what was asked for is what the server saw.
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"spate/internal/call"
+)
+
+// files writes dataset files into a folder.
+func datasetFiles(t *testing.T, contents map[string]string) func(name string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range contents {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func(name string) string { return filepath.Join(dir, name) }
+}
+
+const (
+	burstRows = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n" +
+		"0,GPT-4,12,3,15,Conversation log\n0.05,ChatGPT,9,9,18,API log\n0.1,GPT-4,15,4,19,API log\n0.2,GPT-4,8,5,13,API log\n"
+	traceRows = `{"timestamp": 0, "input_length": 1200, "output_length": 3, "hash_ids": [1, 2, 3]}
+{"timestamp": 40, "input_length": 1100, "output_length": 4, "hash_ids": [1, 2, 4]}
+{"timestamp": 40, "input_length": 512, "output_length": 5, "hash_ids": [2]}
+{"timestamp": 90, "input_length": 1024, "output_length": 6, "hash_ids": [1, 2]}
+`
+)
+
+func TestDatasetsEndToEnd(t *testing.T) {
+	t.Parallel()
+	srv := quick(t)
+	at := datasetFiles(t, map[string]string{
+		"burst.csv":               burstRows,
+		"trace.jsonl":             traceRows,
+		"question.jsonl":          `{"category": "qa", "turns": ["what is it", "and then"]}` + "\n" + `{"category": "math", "turns": ["one and one"]}`,
+		"speed/qualitative.jsonl": `{"category": "qa", "messages": [{"role": "user", "content": "tell me"}]}`,
+	})
+	cases := []struct {
+		name string
+		args []string
+		want int    // requests
+		out  []int  // output tokens of each, where they are known
+		note string // somewhere in the findings
+	}{
+		{name: "prefix_repetition", args: []string{"--num-prompts", "7", "--prefix-repetition-num-prefixes", "2", "--prefix-repetition-prefix-len", "20", "--prefix-repetition-suffix-len", "5", "--prefix-repetition-output-len", "4"}, want: 6, out: []int{4, 4, 4, 4, 4, 4}, note: "6 requests are sent"},
+		{name: "generated-shared-prefix", args: []string{"--gsp-num-groups", "3", "--gsp-prompts-per-group", "2", "--gsp-system-prompt-len", "30", "--gsp-question-len", "6", "--gsp-output-len", "3"}, want: 6, out: []int{3, 3, 3, 3, 3, 3}},
+		{name: "generated-shared-prefix", args: []string{"--num-prompts", "4", "--gsp-num-groups", "3", "--gsp-prompts-per-group", "2", "--gsp-system-prompt-len", "30", "--gsp-output-len", "3", "--gsp-group-distribution", "zipf"}, want: 4},
+		{name: "burstgpt", args: []string{"--dataset-path", at("burst.csv"), "--num-prompts", "3"}, want: 3},
+		{name: "burstgpt", args: []string{"--dataset-path", at("burst.csv"), "--num-prompts", "-1", "--self-timed"}, want: 3, out: []int{3, 4, 5}},
+		{name: "mooncake", args: []string{"--dataset-path", at("trace.jsonl")}, want: 4, out: []int{3, 4, 5, 6}, note: "53.3"},
+		{name: "timed_trace", args: []string{"--dataset-path", at("trace.jsonl"), "--timed-trace-sec-multiplier", "0.01", "--timed-trace-chunk-hash-size", "512", "--trace-max-gap", "100ms", "--num-prompts", "2"}, want: 2, out: []int{3, 4}},
+		{name: "timed_trace", args: []string{"--dataset-path", at("trace.jsonl"), "--no-self-timed", "--request-rate", "100", "--timed-trace-chunk-hash-size", "512"}, want: 4, out: []int{3, 4, 5, 6}},
+		{name: "spec_bench", args: []string{"--dataset-path", at("question.jsonl"), "--num-prompts", "0", "--spec-bench-category", "qa", "--spec-bench-output-len", "3"}, want: 1, out: []int{3}},
+		{name: "speed_bench", args: []string{"--dataset-path", at("speed"), "--num-prompts", "2", "--speed-bench-output-len", "3"}, want: 2, out: []int{3, 3}},
+	}
+	for i, c := range cases {
+		t.Run(fmt.Sprint(c.name, i), func(t *testing.T) {
+			t.Parallel()
+			e := benchCmd(t, append([]string{"--base-url", srv.URL(), "--model", "spate-sim", "--no-observe", "--dataset-name", c.name}, c.args...)...).want(ExitDone)
+			recs := e.measured()
+			if len(recs) != c.want {
+				t.Fatalf("%d requests, want %d\n%s", len(recs), c.want, e.stderr)
+			}
+			for k, r := range recs {
+				if r.Outcome != call.OK || k < len(c.out) && r.Out.N != c.out[k] {
+					t.Errorf("request %d: %s, %d tokens out, want %v", k, r.Outcome, r.Out.N, c.out)
+				}
+			}
+			if c.note != "" && !strings.Contains(strings.Join(e.result().Notes, "\n"), c.note) {
+				t.Errorf("no note with %q: %q", c.note, e.result().Notes)
+			}
+		})
+	}
+}
+
+// TestTraceIsFollowed: requests leave when the trace says, and the plan says so before.
+func TestTraceIsFollowed(t *testing.T) {
+	t.Parallel()
+	srv := quick(t)
+	at := datasetFiles(t, map[string]string{"trace.jsonl": traceRows})
+	args := []string{"--base-url", srv.URL(), "--model", "spate-sim", "--no-observe", "--dataset-name", "mooncake", "--dataset-path", at("trace.jsonl"), "--mooncake-slowdown-factor", "2"}
+	e := benchCmd(t, args...).want(ExitDone)
+	start := e.result().Plan.Start
+	for i, r := range e.measured() {
+		if due := (r.Due - start).Milliseconds(); due != []int64{0, 80, 80, 180}[i] {
+			t.Errorf("request %d was due at %d ms", i, due)
+		}
+	}
+	plan := prepare(t, nil, append([]string{"bench", "--dry-run"}, args...)...).want(ExitDone)
+	for _, want := range []string{"4 requests at the times of the trace, over 180ms", "ideal prefix-hit rate is 53.3889%: 2048 of the 3836 prompt tokens"} {
+		if !strings.Contains(plan.out, want) {
+			t.Errorf("the plan does not say %q:\n%s", want, plan.tail())
+		}
+	}
+	raw, err := json.Marshal(e.result().Notes)
+	if err != nil || !strings.Contains(string(raw), "53.3889%") {
+		t.Errorf("the result does not have the ideal hit rate: %s, %v", raw, err)
+	}
+}

@@ -1,0 +1,58 @@
+package load
+
+import (
+	"fmt"
+	"time"
+
+	"spate/internal/config"
+	"spate/internal/schedule"
+	"spate/internal/trace"
+	"spate/internal/workload"
+)
+
+// Timed plans requests at the dataset's own times.
+func Timed(c *config.Load, times []time.Duration) (*Arrivals, error) {
+	p, err := schedule.Trace(times)
+	if err != nil {
+		return nil, err
+	}
+	a := &Arrivals{Plan: p, Text: fmt.Sprintf("%d requests at the times of the trace, over %v", len(times), times[len(times)-1].Round(time.Millisecond))}
+	if c.MaxConcurrency != nil {
+		a.Plan = a.Plan.Capped(*c.MaxConcurrency)
+		a.Text += fmt.Sprintf(", %d at a time", *c.MaxConcurrency)
+	}
+	if c.Duration > 0 {
+		a.Plan = a.Plan.For(c.Duration)
+		a.Text += fmt.Sprintf(", for %v", c.Duration)
+	}
+	return a, nil
+}
+
+// others translates the datasets that have their own settings.
+func others(w *workload.Config, c *config.Bench) {
+	d := &c.Dataset
+	w.SelfTimed, w.TakesIDs = c.SelfTimed(), c.Target.Backend.Protocol().IDs
+	w.Trace.Speed, w.Trace.MaxGap = d.Replay.Speed, d.Replay.MaxGap
+	switch d.Name {
+	case config.DatasetRepetition:
+		p := d.PrefixRepetition
+		w.Prefix, w.Suffix, w.Groups, w.Output = p.PrefixLen, p.SuffixLen, p.NumPrefixes, p.OutputLen
+	case config.DatasetShared:
+		g := d.Shared
+		w.Prefix, w.Suffix, w.Groups, w.PerGroup, w.Output = g.SystemLen, g.QuestionLen, g.Groups, g.PerGroup, g.OutputLen
+		w.GroupRatio, w.NoShuffle = g.RangeRatio, w.NoShuffle || g.Ordered
+		if g.Distribution == "zipf" {
+			w.Zipf = g.ZipfAlpha
+		}
+	case config.DatasetTimedTrace, config.DatasetMooncake:
+		t := d.TimedTrace
+		w.Trace.Format = trace.Format{
+			Labels: trace.Labels{Time: t.LabelTimestamp, In: t.LabelInput, Out: t.LabelOutput, Blocks: t.LabelHashIDs},
+			Chunk:  t.ChunkHashSize, Unit: t.SecMultiplier,
+		}
+	case config.DatasetSpecBench:
+		w.Output, w.Category = d.SpecBench.OutputLen, d.SpecBench.Category
+	case config.DatasetSpeedBench:
+		w.Output, w.Category, w.Subset = d.SpeedBench.OutputLen, d.SpeedBench.Category, d.SpeedBench.Subset
+	}
+}

@@ -1,0 +1,132 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"spate/internal/call"
+	"spate/internal/rng"
+)
+
+// repetition is prefix_repetition: a few prefixes, each with many endings of its own. As vLLM does, it
+// draws every id of every prompt from NumPy's global generator, one prompt after the other, the ids
+// that pad a short text included; so all ids are drawn when the dataset is opened. What is left for
+// the workers is to decode them.
+type repetition struct {
+	remarks
+	fitter
+	cfg      Config
+	prefixes [][]int32
+	suffixes [][]int32 // by prefix, then in the order they were drawn
+	order    []int32
+	at       int
+	salt     []int32
+}
+
+func newRepetition(cfg Config, tok Tokenizer) (*repetition, int, error) {
+	r := &repetition{cfg: cfg, fitter: fitter{tok: tok}}
+	switch {
+	case cfg.Output == FromData:
+		return nil, 0, errors.New("random prompts have no output length of their own: give one")
+	case cfg.Groups < 1:
+		return nil, 0, fmt.Errorf("%d prefixes asked for: at least 1 is needed", cfg.Groups)
+	case cfg.Prefix+cfg.Suffix < 1:
+		return nil, 0, errors.New("prefix and suffix are both empty: a prompt needs at least one token")
+	case cfg.N < cfg.Groups:
+		return nil, 0, fmt.Errorf("%d requests are fewer than %d prefixes, so that no prefix would be sent twice: raise --num-prompts or lower --prefix-repetition-num-prefixes", cfg.N, cfg.Groups)
+	case cfg.Seed > math.MaxUint32:
+		return nil, 0, fmt.Errorf("seed %d is above %d, the highest NumPy's global generator takes", cfg.Seed, uint32(math.MaxUint32))
+	}
+	per := cfg.N / cfg.Groups
+	n := per * cfg.Groups
+	if left := cfg.N - n; left > 0 && !cfg.Endless {
+		r.add(fmt.Sprintf("%d requests are sent, not %d: every one of %d prefixes has as many, as with vLLM", n, cfg.N, cfg.Groups))
+	}
+	if tok == nil {
+		r.add(wordsOnly)
+	} else {
+		r.draw(per)
+	}
+	r.order = make([]int32, n)
+	for i := range r.order {
+		r.order[i] = int32(i)
+	}
+	if !cfg.NoShuffle {
+		rng.NewPython(cfg.Seed).Shuffle(n, func(i, j int) { r.order[i], r.order[j] = r.order[j], r.order[i] })
+	}
+	return r, n, nil
+}
+
+// draw makes all ids: each prefix, then the suffixes that follow it.
+func (r *repetition) draw(per int) {
+	s := &scratch{enc: r.tok.NewEncoder()}
+	global := rng.NewLegacy(uint32(r.cfg.Seed))
+	pick := func() int32 { return int32(global.Integers(0, int64(r.tok.VocabSize()))) }
+	exact := func(n int) []int32 {
+		ids := make([]int32, n)
+		for i := range ids {
+			ids[i] = pick()
+		}
+		_, ids = r.fit(s, ids, n, pick)
+		return ids
+	}
+	for range r.cfg.Groups {
+		r.prefixes = append(r.prefixes, exact(r.cfg.Prefix))
+		for range per {
+			r.suffixes = append(r.suffixes, exact(r.cfg.Suffix))
+		}
+	}
+	r.salt = saltOf(r.cfg, func(draw func(int) int) int32 { return int32(draw(r.tok.VocabSize())) })
+}
+
+func (r *repetition) next() (job, state, error) {
+	if r.at >= len(r.order) && !r.cfg.Endless {
+		return job{}, done, nil
+	}
+	j := job{index: int(r.order[r.at%len(r.order)]), again: r.at >= len(r.order)}
+	r.at++
+	return j, issue, nil
+}
+
+func (r *repetition) build(s *scratch, j job) (call.Request, bool, error) {
+	group := j.index / (len(r.order) / r.cfg.Groups)
+	req := call.Request{MaxOut: r.cfg.Output}
+	if r.tok == nil {
+		req.Prompt.Text = r.words(s, group, j.index)
+		req.In = call.Count{N: r.cfg.Prefix + r.cfg.Suffix, From: call.FromRequested}
+		return req, true, nil
+	}
+	ids := make([]int32, 0, r.cfg.Prefix+r.cfg.Suffix)
+	ids = append(append(ids, r.prefixes[group]...), r.suffixes[j.index]...)
+	copy(ids[:min(len(r.salt), len(ids)/2)], r.salt)
+	req.In = call.Count{N: len(ids), From: call.FromTokenizer}
+	if r.cfg.IDs {
+		req.Prompt.IDs = ids
+		return req, true, nil
+	}
+	req.Prompt.Text = r.decode(s, ids)
+	return req, true, nil
+}
+
+// words is a prompt when there is no tokenizer.
+func (r *repetition) words(s *scratch, group, index int) string {
+	s.text = s.text[:0]
+	if r.cfg.Salt != "" {
+		s.text = append(append(s.text, r.cfg.Salt...), ' ')
+	}
+	s.text = appendWords(s.text, rng.New(r.cfg.Seed, "repeated prefix", uint64(group)), r.cfg.Prefix)
+	s.text = append(s.text, ' ')
+	s.text = appendWords(s.text, rng.New(r.cfg.Seed, "suffix", uint64(index)), r.cfg.Suffix)
+	return strings.TrimSpace(string(s.text))
+}
+
+func (r *repetition) settle(j job, req *call.Request, _ bool) error {
+	markRepeat(j, req)
+	return nil
+}
+
+func (r *repetition) close() error { return nil }
+
+func (r *repetition) notes() []string { return append(r.remarks.notes(), r.fitter.notes()...) }

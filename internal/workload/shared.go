@@ -1,0 +1,151 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+
+	"spate/internal/call"
+	"spate/internal/rng"
+)
+
+// shared is SGLang's generated-shared-prefix: groups with a system prompt each, and questions that go
+// with them. Texts are the same whether groups are asked alike or by Zipf's law: who asks is drawn
+// apart from what is asked.
+type shared struct {
+	remarks
+	fitter
+	cfg     Config
+	systems []string
+	vocab   int
+	barred  map[int32]bool
+	group   []int32 // of each question
+	outs    []int32
+	order   []int32
+	at      int
+}
+
+func newShared(cfg Config, tok Tokenizer) (*shared, int, error) {
+	g := &shared{cfg: cfg, fitter: fitter{tok: tok}}
+	switch {
+	case cfg.Groups < 1 || cfg.PerGroup < 1:
+		return nil, 0, fmt.Errorf("%d groups of %d prompts: at least 1 of each is needed", cfg.Groups, cfg.PerGroup)
+	case cfg.Output == FromData:
+		return nil, 0, errors.New("generated prompts have no output length of their own: give one")
+	case !(cfg.GroupRatio >= 0 && cfg.GroupRatio <= 1):
+		return nil, 0, fmt.Errorf("range ratio %v is outside [0, 1]: lengths are drawn between ratio*length and length", cfg.GroupRatio)
+	case !(cfg.Zipf >= 0):
+		return nil, 0, fmt.Errorf("Zipf exponent %v is negative", cfg.Zipf)
+	}
+	s := &scratch{}
+	if tok == nil {
+		g.add(wordsOnly)
+	} else {
+		s.enc, g.vocab, g.barred = tok.NewEncoder(), tok.VocabSize(), map[int32]bool{}
+		for _, id := range tok.SpecialIDs() {
+			g.barred[id] = true
+		}
+		if g.vocab <= len(g.barred) {
+			return nil, 0, fmt.Errorf("all %d ids of the vocabulary are special", g.vocab)
+		}
+	}
+	for i := range cfg.Groups {
+		n := g.length("system length", i, cfg.Prefix)
+		g.systems = append(g.systems, salted(cfg.Salt, g.text(s, "system", i, n)))
+	}
+	return g, g.deal(), nil
+}
+
+// deal gives every question to a group and fixes the order.
+func (g *shared) deal() int {
+	n := g.cfg.Groups * g.cfg.PerGroup
+	who := rng.New(g.cfg.Seed, "groups by Zipf")
+	cum := zipf(g.cfg.Groups, g.cfg.Zipf)
+	for i := range n {
+		group := i / g.cfg.PerGroup
+		if g.cfg.Zipf > 0 {
+			group = min(sort.SearchFloat64s(cum, who.Float64()*cum[len(cum)-1]), g.cfg.Groups-1)
+		}
+		g.group = append(g.group, int32(group))
+		g.order = append(g.order, int32(i))
+		g.outs = append(g.outs, int32(g.length("output length", i, g.cfg.Output)))
+	}
+	if !g.cfg.NoShuffle {
+		rng.New(g.cfg.Seed, "order of groups").Shuffle(n, func(i, j int) { g.order[i], g.order[j] = g.order[j], g.order[i] })
+	}
+	switch {
+	case g.cfg.N > 0 && g.cfg.N < n:
+		return g.cfg.N
+	case g.cfg.N > n && !g.cfg.Endless:
+		g.add(fmt.Sprintf("%d requests are sent, not %d: there are %d groups of %d prompts", n, g.cfg.N, g.cfg.Groups, g.cfg.PerGroup))
+	}
+	return n
+}
+
+// zipf are the running sums of rank^-alpha.
+func zipf(n int, alpha float64) []float64 {
+	cum := make([]float64, n)
+	sum := 0.0
+	for i := range cum {
+		sum += rng.Pow(float64(i+1), -alpha)
+		cum[i] = sum
+	}
+	return cum
+}
+
+// length draws a length between ratio*n and n.
+func (g *shared) length(name string, i, n int) int {
+	low := max(1, int(float64(n)*g.cfg.GroupRatio))
+	if low >= n {
+		return n
+	}
+	return low + rng.New(g.cfg.Seed, name, uint64(i)).IntN(n-low+1)
+}
+
+// text makes n tokens of text.
+func (g *shared) text(s *scratch, name string, i, n int) string {
+	draws := rng.New(g.cfg.Seed, name, uint64(i))
+	if g.tok == nil {
+		return string(appendWords(nil, draws, n))
+	}
+	pick := func() int32 {
+		for {
+			if id := int32(draws.IntN(g.vocab)); !g.barred[id] {
+				return id
+			}
+		}
+	}
+	ids := make([]int32, n)
+	for k := range ids {
+		ids[k] = pick()
+	}
+	text, _ := g.fit(s, ids, n, pick)
+	return text
+}
+
+func (g *shared) next() (job, state, error) {
+	if g.at >= len(g.order) && !g.cfg.Endless {
+		return job{}, done, nil
+	}
+	j := job{index: int(g.order[g.at%len(g.order)]), again: g.at >= len(g.order)}
+	g.at++
+	return j, issue, nil
+}
+
+func (g *shared) build(s *scratch, j job) (call.Request, bool, error) {
+	question := g.text(s, "question", j.index, g.length("question length", j.index, g.cfg.Suffix))
+	group := int(g.group[j.index])
+	text := g.systems[group] + "\n\n" + question
+	req := call.Request{In: s.count(text), MaxOut: int(g.outs[j.index]), Labels: map[string]string{"group": fmt.Sprint(group)}}
+	req.Prompt = s.prompt(text, g.cfg.IDs)
+	return req, true, nil
+}
+
+func (g *shared) settle(j job, req *call.Request, _ bool) error {
+	markRepeat(j, req)
+	return nil
+}
+
+func (g *shared) close() error { return nil }
+
+func (g *shared) notes() []string { return append(g.remarks.notes(), g.fitter.notes()...) }
