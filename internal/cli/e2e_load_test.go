@@ -54,7 +54,7 @@ func TestConcurrencyCap(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			srv := sim(t, serve.Config{Truth: true, Timetable: serve.TimetableConfig{TTFT: 30 * time.Millisecond, ITL: time.Millisecond, TTFTSpread: 10 * time.Millisecond}})
+			srv := sim(t, serve.Config{Truth: true, Timetable: serve.TimetableConfig{TTFT: 100 * time.Millisecond, ITL: time.Millisecond, TTFTSpread: 30 * time.Millisecond}})
 			e := benchCmd(t, append([]string{
 				"--base-url", srv.URL(), "--num-prompts", strconv.Itoa(n), "--max-concurrency", strconv.Itoa(limit),
 				"--random-input-len", "12", "--random-output-len", "5",
