@@ -259,7 +259,7 @@ func TestShippedSuitesRun(t *testing.T) {
 		t.Run(c.suite, func(t *testing.T) {
 			t.Parallel()
 			args := append([]string{
-				"sweep", filepath.Join("examples/suites", c.suite+".yaml"), "--sim", "--sim-ttft", "1ms", "--sim-itl", "1ms", "--cooldown", "0", "--no-store", "--no-observe",
+				"sweep", filepath.Join("examples", "suites", c.suite+".yaml"), "--sim", "--sim-ttft", "1ms", "--sim-itl", "1ms", "--cooldown", "0", "--no-store", "--no-observe",
 				"--output-dir", filepath.Join(t.TempDir(), "s"),
 			}, c.flags...)
 			cmd := prepare(t, nil, args...)

@@ -25,13 +25,11 @@ import (
 
 // measuring is how commands that make many runs make one of them.
 type measuring struct {
-	p        Process
-	command  string
-	profile  *profile.Profile // nil: measured, not predicted
-	stop     <-chan struct{}
-	launched bool
-	quiet    bool
-	hooks    func(*bench.Job)
+	p       Process
+	command string
+	profile *profile.Profile // nil: measured, not predicted
+	stop    <-chan struct{}
+	hooks   func(*bench.Job)
 }
 
 // runSweep plans, measures what is left, and shows the results.

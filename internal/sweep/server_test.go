@@ -55,7 +55,8 @@ func actServer(port, manner string) {
 			_, _ = fmt.Fprintf(w, `{"data":[{"id":%q}]}`, os.Getenv("VLLM_SERVER_DEV_MODE")+os.Getenv("EXTRA"))
 		})
 	}
-	_ = http.ListenAndServe("127.0.0.1:"+port, mux)
+	srv := &http.Server{Addr: "127.0.0.1:" + port, Handler: mux, ReadHeaderTimeout: time.Minute}
+	_ = srv.ListenAndServe()
 	os.Exit(5)
 }
 
