@@ -1,6 +1,8 @@
 package client
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -422,6 +424,34 @@ func TestAnthropicHeaders(t *testing.T) {
 			c.Do(t.Context(), aText.request())
 			if d := cmp.Diff([]string{want}, <-got); d != "" {
 				t.Errorf("std %v (-want +got):\n%s", std, d)
+			}
+		}
+	}
+}
+
+// TestExtraBody checks that structured output and tools reach the server as they were given.
+func TestExtraBody(t *testing.T) {
+	for name, extra := range map[string]string{
+		"openai-chat":      `{"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}},"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"auto"}`,
+		"openai-responses": `{"text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"}}},"tools":[{"type":"function","name":"f"}],"reasoning":{"effort":"low"}}`,
+		"anthropic":        `{"tools":[{"name":"f","input_schema":{"type":"object"}}],"tool_choice":{"type":"any"},"thinking":{"type":"enabled","budget_tokens":1024}}`,
+		"vllm":             `{"guided_json":{"type":"object"},"max_tokens":9}`,
+		"ollama-chat":      `{"format":{"type":"object"},"think":true}`,
+		"sglang":           `{"sampling_params":{"json_schema":"{}"}}`,
+	} {
+		body := bare
+		body.Extra = json.RawMessage(extra)
+		raw, err := Backends()[name].Encode(nil, &body, aText.request())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sent, given map[string]any
+		if err := errors.Join(json.Unmarshal(raw, &sent), json.Unmarshal([]byte(extra), &given)); err != nil {
+			t.Fatal(err)
+		}
+		for k, v := range given {
+			if d := cmp.Diff(v, sent[k]); d != "" {
+				t.Errorf("%s: %s (-given +sent):\n%s", name, k, d)
 			}
 		}
 	}
