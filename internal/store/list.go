@@ -206,7 +206,7 @@ func (f *Filter) conditions() (text string, args []any) {
 		add(sortColumns["started"]+" < ?", f.Until.UnixMicro())
 	}
 	for _, b := range f.Where {
-		add("EXISTS (SELECT 1 FROM spate_figures f WHERE f.run = r.id AND f.name = ? AND f.value "+string(b.Op)+" ?)", b.Figure, b.Value)
+		add("r.id IN (SELECT f.run FROM spate_figures f WHERE f.name = ? AND f.value "+string(b.Op)+" ?)", b.Figure, b.Value) // by its index
 	}
 	if len(all) == 0 {
 		return "", nil
