@@ -47,8 +47,8 @@ func newCompare(p Process) *cobra.Command {
 		Use:   "compare [flags] A B [C...]",
 		Short: "Say whether results differ: better, same, worse or cannot tell",
 		Long: `Compare results with the first one, or with --baseline: run folders, folders of repeated runs, files of any kind
-spate import reads, ids and queries of the store. For every metric there is a verdict, the change with its
-95 % interval, and the smallest difference these samples could have shown.
+spate import reads, ids and queries of the store. Every metric gets a verdict (better, same, worse or cannot
+tell), the change with its 95 % interval, and the smallest difference these samples could have shown.
 
 Two runs with their requests are compared by resampling blocks of them; repeats by how far runs lie apart.
 Figures alone support no verdict. Results that do not mean the same (another workload, other token counting,
@@ -57,11 +57,11 @@ another tool's definitions, predicted against measured, an INVALID run) are refu
 With --baseline or a threshold it is a gate: exit code 3 and one line saying why when something got worse.
 A noise floor learned from equal runs (--learn-noise, or bench --interleave with equal arms) is used where
 there is one for the host, server and workload: a difference below it is no difference.`,
-		Example: `  spate compare spate-runs/before spate-runs/after           two runs, or two folders of repeats
-  spate compare label:build=41 label:build=42                all runs with a label against those with another
-  spate compare --baseline main.json --max-regression 5% new a gate: exit code 3 when anything got 5 % worse
-  spate compare --threshold ttft=10% --format junit old new  for a CI server
-  spate compare --learn-noise spate-runs/a*                  what equal runs differ by on this machine`,
+		Example: `  spate compare spate-runs/before spate-runs/after        two runs, or two folders of repeats
+  spate compare label:build=41 label:build=42             all runs with a label against those with another
+  spate compare --baseline old --max-regression 5% new    a gate: exit code 3 when anything got 5 % worse
+  spate compare --threshold ttft=10% --format junit A B   for a CI server
+  spate compare --learn-noise spate-runs/a*               what equal runs differ by on this machine`,
 		Args: func(_ *cobra.Command, args []string) error {
 			need := 2
 			if o.baseline != "" || o.learn {
@@ -300,7 +300,8 @@ func learnNoise(p Process, said string, equal []compare.Sample) error {
 }
 
 func printLesson(w io.Writer, place *compare.Place, path string) error {
-	say(w, "what %d equal runs of %s from %s against %s differ by:\n", len(place.Runs), place.Text, place.Host, place.Server)
+	say(w, "what %d equal runs of %s, from %s against %s, differ by:\n",
+		len(place.Runs), or(place.Text, "one workload"), or(place.Host, "no host"), or(place.Server, "a server"))
 	if err := place.WriteFloors(w); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
 	}

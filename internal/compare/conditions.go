@@ -20,21 +20,22 @@ func conditions(a, b []*taken) []string { return differences(a[0], b[0]) }
 // differences names what keeps the figures of two runs from meaning the same.
 func differences(a, b *taken) []string {
 	ea, eb := a.entry, b.entry
-	var out []string
 	if pa, pb := predicted(ea), predicted(eb); pa != pb {
-		out = append(out, fmt.Sprintf("%s is %s, %s is %s", ea.Name, origin(pa), eb.Name, origin(pb)))
+		return []string{fmt.Sprintf("%s is %s, %s is %s", ea.Name, origin(pa), eb.Name, origin(pb))}
 	}
 	if ea.Run == nil || eb.Run == nil {
-		return append(out, contextDifferences(ea, eb)...)
+		return contextDifferences(ea, eb)
 	}
+	// Copies: names are for people, and settings without what two samples of one workload differ in.
 	ra, rb := *ea.Run, *eb.Run
 	ra.Config, rb.Config = sampleless(ra.Config), sampleless(rb.Config)
 	ra.ID, rb.ID = ea.Name, eb.Name
+	if len(ra.Config) == 0 || len(rb.Config) == 0 {
+		return append(planDifferences(&ra, &rb), countingDifferences(&ra, &rb)...)
+	}
+	var out []string
 	if err := ra.Comparable(&rb); err != nil {
 		out = append(out, err.Error())
-	}
-	if len(ra.Config) == 0 || len(rb.Config) == 0 {
-		out = append(out, planDifferences(&ra, &rb)...)
 	}
 	return append(out, countingDifferences(&ra, &rb)...)
 }
@@ -49,6 +50,7 @@ func planDifferences(a, b *result.Run) []string {
 	}
 	var out []string
 	for _, c := range []struct{ what, a, b string }{
+		{"state", string(a.State), string(b.State)},
 		{"requests", strconv.Itoa(a.Plan.Requests), strconv.Itoa(b.Plan.Requests)},
 		{"request rate", fmt.Sprint(a.Plan.Rate()), fmt.Sprint(b.Plan.Rate())},
 		{"max concurrency", limit(a.Plan.MaxConcurrency), limit(b.Plan.MaxConcurrency)},

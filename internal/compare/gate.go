@@ -98,7 +98,7 @@ func (r *Report) Hold(ts Thresholds, strict bool) {
 			m.hold(ts)
 			switch m.Gate {
 			case Fail:
-				failed = append(failed, c.complaint(m))
+				failed = append(failed, c.regression(m))
 			case Unsure:
 				unsure = append(unsure, m.Name)
 			}
@@ -108,7 +108,7 @@ func (r *Report) Hold(ts Thresholds, strict bool) {
 	g.Passed = len(failed) == 0 && (!strict || len(unsure) == 0)
 	switch {
 	case len(failed) > 0:
-		g.Why = some(failed)
+		g.Why = "worse than allowed: " + some(failed)
 	case len(unsure) > 0:
 		g.Why = fmt.Sprintf("no regression shows, but more than is allowed could have gone unseen on %s", some(unsure))
 	default:
@@ -150,6 +150,18 @@ func (m *Metric) outcome(allowed float64, given bool) Outcome {
 		return Pass
 	}
 	return Unsure
+}
+
+// regression is a failed metric as one of several in a line.
+func (c *Comparison) regression(m *Metric) string {
+	text := fmt.Sprintf("%s of %s %s", m.Name, c.B.Name, m.ChangeText())
+	if m.Allowed != nil {
+		text += fmt.Sprintf(" (%.3g %% allowed)", *m.Allowed)
+	}
+	if c.Setting != "" {
+		text += " at " + c.Setting
+	}
+	return text
 }
 
 // complaint is a failed metric in words.

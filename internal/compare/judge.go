@@ -64,8 +64,16 @@ func (j *job) compare(p pair) Comparison {
 	}
 	out.Method = src.describe()
 	out.Notes = j.notes(p, src)
+	if identical(tests) {
+		out.Notes = append(out.Notes, "both sides agree to the last digit: one run seen twice, or a simulation of one seed")
+	}
 	out.conclude()
 	return out
+}
+
+// identical reports whether no figure differs at all.
+func identical(tests []*test) bool {
+	return len(tests) > 1 && !slices.ContainsFunc(tests, func(t *test) bool { return t.m.A != t.m.B })
 }
 
 func shown(name string, group []*taken) Shown {
@@ -232,8 +240,8 @@ func (t *test) belowFloor() string {
 }
 
 func unseen(detectable *float64) string {
-	if detectable == nil {
-		return "these samples could not have shown a difference of any size"
+	if detectable == nil || *detectable > 999 {
+		return "not even ten times as much could have been shown"
 	}
 	return fmt.Sprintf("less than %.1f %% could not have been shown", *detectable)
 }
@@ -316,7 +324,7 @@ func (c *Comparison) conclude() {
 		c.Sentence = fmt.Sprintf("%s is the same as %s on %d of %d metrics and different on none", c.B.Name, c.A.Name, same, len(c.Metrics))
 	default:
 		c.Verdict = CannotTell
-		c.Sentence = fmt.Sprintf("no difference between %s and %s shows, but one could have gone unseen on %s", c.A.Name, c.B.Name, some(unsure))
+		c.Sentence = fmt.Sprintf("whether %s and %s differ cannot be told on %s", c.A.Name, c.B.Name, some(unsure))
 		if told == 0 {
 			c.Sentence = fmt.Sprintf("%s and %s have no figures in common that could be compared", c.A.Name, c.B.Name)
 		}
@@ -350,7 +358,7 @@ func (j *job) notes(p pair, src source) []string {
 	case summaries:
 		out = append(out, "summaries support no verdict: without requests or repeats nobody knows how far the figures scatter")
 	case *within:
-		if !j.opt.Noise.knows(p) {
+		if !j.opt.Noise.knows(p) && !predicted(p.a[0].entry) {
 			out = append(out, "one run a side: drift between runs is not in the intervals; bench --repeat with --interleave, or a learned noise floor, puts it in")
 		}
 		if s.size < 30 {

@@ -102,7 +102,7 @@ type (
 func (r *Report) WriteJUnit(w io.Writer) error {
 	all := junitSuites{Name: "spate compare"}
 	for i := range r.Comparisons {
-		s := r.Comparisons[i].suite()
+		s := r.Comparisons[i].suite(r.Gate != nil)
 		all.Tests += s.Tests
 		all.Failures += s.Failures
 		all.Skipped += s.Skipped
@@ -120,13 +120,13 @@ func (r *Report) WriteJUnit(w io.Writer) error {
 	return err
 }
 
-func (c *Comparison) suite() junitSuite {
+func (c *Comparison) suite(gated bool) junitSuite {
 	s := junitSuite{Name: c.title(), Tests: len(c.Metrics)}
 	for i := range c.Metrics {
 		m := &c.Metrics[i]
 		one := junitCase{Class: "spate.compare." + c.B.Name, Name: m.Name, Out: &junitPlain{c.line(m)}}
 		switch {
-		case m.failed():
+		case m.failed(gated):
 			s.Failures++
 			one.Failure = &junitNote{Message: c.complaint(m), Type: string(m.Verdict), Text: m.why()}
 		case m.Verdict == CannotTell:
@@ -146,9 +146,12 @@ func (c *Comparison) title() string {
 	return title
 }
 
-// failed reports whether a pipeline should stop at the metric.
-func (m *Metric) failed() bool {
-	return m.Gate == Fail || m.Gate == "" && m.Allowed == nil && m.Verdict == Worse
+// failed reports whether a pipeline should stop at the metric: where there is a gate, it decides.
+func (m *Metric) failed(gated bool) bool {
+	if gated {
+		return m.Gate == Fail
+	}
+	return m.Verdict == Worse
 }
 
 // line is a metric in one line.
@@ -168,7 +171,7 @@ func (r *Report) WriteAnnotations(w io.Writer) error {
 		c := &r.Comparisons[i]
 		for k := range c.Metrics {
 			switch m := &c.Metrics[k]; {
-			case m.failed():
+			case m.failed(r.Gate != nil):
 				command("error", "regression: "+m.Name, c.complaint(m))
 			case m.Verdict == Worse:
 				command("warning", "worse: "+m.Name, c.complaint(m))

@@ -88,7 +88,11 @@ func (w *within) metric(d def) contrast {
 	if d.pct == 0 {
 		return found[0]
 	}
-	return found[1+slices.Index(w.wanted[d.latency], d.pct)]
+	at := found[1+slices.Index(w.wanted[d.latency], d.pct)]
+	if at.df <= 1 {
+		return contrast{none: "requests depend on each other too much: as good as none lies beyond this percentile"}
+	}
+	return at
 }
 
 func filledGroups(g stats.Groups) int {
