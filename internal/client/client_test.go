@@ -679,6 +679,26 @@ func TestWarmOpensAheadAndInBandCounts(t *testing.T) {
 	}
 }
 
+// TestNeverMoreConnections opens one ahead while a request opens its own: only one may stay.
+func TestNeverMoreConnections(t *testing.T) {
+	l := scripted(t, tcp(t), func(int, *http.Request, []byte, io.Writer) bool { return true })
+	p := newClient(t, Config{BaseURLs: []string{"http://" + l.Addr().String()}, MaxConns: 1}).targets[0].pool
+	o, fresh, err := p.get(t.Context())
+	if err != nil || !fresh {
+		t.Fatalf("fresh %v, %v", fresh, err)
+	}
+	if err := p.openIdle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.mu.Lock()
+	held := len(p.idle) + p.inUse
+	p.mu.Unlock()
+	if held != 1 {
+		t.Errorf("%d connections are held where one is allowed", held)
+	}
+	p.put(o)
+}
+
 func TestSeveralTargets(t *testing.T) {
 	var mu sync.Mutex
 	hits := map[string]int{}

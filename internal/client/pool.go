@@ -144,8 +144,12 @@ func (p *pool) openIdle(ctx context.Context) error {
 	}
 	o.idleSince = p.dialer.clock.Now()
 	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.most > 0 && len(p.idle)+p.inUse >= p.most { // a request opened its own meanwhile
+		o.link.close()
+		return nil
+	}
 	p.idle = append([]*opened{o}, p.idle...) // used ones first: they are at the end
-	p.mu.Unlock()
 	return nil
 }
 
