@@ -46,6 +46,8 @@ func TestDatasetsEndToEnd(t *testing.T) {
 		"burst.csv":               burstRows,
 		"trace.jsonl":             traceRows,
 		"question.jsonl":          `{"category": "qa", "turns": ["what is it", "and then"]}` + "\n" + `{"category": "math", "turns": ["one and one"]}`,
+		"hub/data/test.jsonl":     `{"question": "how many are there"}` + "\n" + `{"question": "and how few"}`,
+		"hub/data/train.csv":      "question\nnot this one\n",
 		"speed/qualitative.jsonl": `{"category": "qa", "messages": [{"role": "user", "content": "tell me"}]}`,
 	})
 	cases := []struct {
@@ -64,6 +66,7 @@ func TestDatasetsEndToEnd(t *testing.T) {
 		{name: "timed_trace", args: []string{"--dataset-path", at("trace.jsonl"), "--timed-trace-sec-multiplier", "0.01", "--timed-trace-chunk-hash-size", "512", "--trace-max-gap", "100ms", "--num-prompts", "2"}, want: 2, out: []int{3, 4}},
 		{name: "timed_trace", args: []string{"--dataset-path", at("trace.jsonl"), "--no-self-timed", "--request-rate", "100", "--timed-trace-chunk-hash-size", "512"}, want: 4, out: []int{3, 4, 5, 6}},
 		{name: "spec_bench", args: []string{"--dataset-path", at("question.jsonl"), "--num-prompts", "0", "--spec-bench-category", "qa", "--spec-bench-output-len", "3"}, want: 1, out: []int{3}},
+		{name: "hf", args: []string{"--dataset-path", at("hub"), "--hf-split", "test", "--num-prompts", "-1", "--hf-output-len", "3"}, want: 2, out: []int{3, 3}, note: "column \"question\""},
 		{name: "speed_bench", args: []string{"--dataset-path", at("speed"), "--num-prompts", "2", "--speed-bench-output-len", "3"}, want: 2, out: []int{3, 3}},
 	}
 	for i, c := range cases {

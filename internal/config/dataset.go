@@ -22,6 +22,7 @@ const (
 	DatasetMooncake   = "mooncake"
 	DatasetSpecBench  = "spec_bench"
 	DatasetSpeedBench = "speed_bench"
+	DatasetHF         = "hf"
 )
 
 // Shared configures generated-shared-prefix.
@@ -154,6 +155,9 @@ func (b *Bench) checkRows(c *checker) {
 			"%d is neither above 0 nor -1 (take output_tokens from the row)", d.Custom.OutputLen)
 	case DatasetSpecBench:
 		c.want(d.SpecBench.OutputLen > 0, "spec-bench-output-len", "%d is not above 0", d.SpecBench.OutputLen)
+	case DatasetHF:
+		c.want(d.HF.OutputLen == nil || *d.HF.OutputLen > 0, "hf-output-len", "must be above 0")
+		c.clash(d.HF.BlazeditMin > d.HF.BlazeditMax, "blazedit-min-distance", "blazedit-max-distance", "no distance lies between them")
 	case DatasetSpeedBench:
 		c.want(d.SpeedBench.OutputLen > 0, "speed-bench-output-len", "%d is not above 0", d.SpeedBench.OutputLen)
 	}

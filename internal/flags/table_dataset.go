@@ -33,7 +33,7 @@ func datasetFlags(b *config.Bench) []Def {
 			Help: "file the prompts come from: ShareGPT JSON, verse lines for sonnet, JSONL for custom and traces, CSV for burstgpt",
 			Also: append(also("input-file", "data"), Alias{Name: "dataset", To: shareGPTPath}),
 		},
-		{Name: "no-stream", Group: GroupDataset, VLLM: true, value: toggle(&d.NoStream), Needs: hfDataset, Help: "load a Hugging Face dataset whole"},
+		{Name: "no-stream", Group: GroupDataset, VLLM: true, value: toggle(&d.NoStream), Help: "shuffle a Hugging Face dataset as a whole, not within a buffer of 1000 rows"},
 		{
 			Name: "no-oversample", Group: GroupDataset, VLLM: true, value: toggle(&d.NoOversample),
 			Help: "send fewer requests rather than repeat rows when the file is short",
@@ -60,6 +60,7 @@ func datasetFlags(b *config.Bench) []Def {
 	defs = append(defs, fileFlags(d)...)
 	defs = append(defs, groupFlags(d)...)
 	defs = append(defs, traceFlags(d)...)
+	defs = append(defs, hubFlags(d)...)
 	return append(defs, laterDatasetFlags(d)...)
 }
 
@@ -126,7 +127,6 @@ func fileFlags(d *config.Dataset) []Def {
 
 // What a later flag belongs to, as its error says it.
 const (
-	hfDataset       = "the hf dataset"
 	mediaDatasets   = "image and audio datasets"
 	poolingBackends = "embedding and rerank backends"
 )
@@ -185,6 +185,24 @@ func traceFlags(d *config.Dataset) []Def {
 	return defs
 }
 
+// hubFlags describe which part of a Hugging Face dataset is sent.
+func hubFlags(d *config.Dataset) []Def {
+	hf := &d.HF
+	defs := []Def{
+		{Name: "hf-subset", value: str(&hf.Subset), Help: "subset of the dataset"},
+		{Name: "hf-split", value: str(&hf.Split), Help: "split of the dataset, such as train or test"},
+		{Name: "hf-name", value: str(&hf.Name), Help: "the dataset's id on the hub, which decides how its rows are read when the path does not say it"},
+		{Name: "hf-output-len", value: maybeInt(&hf.OutputLen), Meta: "TOKENS", Help: "output length of hf; without it, the dataset's own"},
+		{Name: "blazedit-min-distance", Default: "0.0", value: finite(&hf.BlazeditMin), Help: "least edit distance of Blazedit's rows"},
+		{Name: "blazedit-max-distance", Default: "1.0", value: finite(&hf.BlazeditMax), Help: "greatest edit distance of them"},
+		{Name: "bfcl-categories", value: str(&hf.BFCLCategories), Help: "categories of function calls, such as simple,multiple"},
+	}
+	for i := range defs {
+		defs[i].Group, defs[i].VLLM = GroupDataset, true
+	}
+	return defs
+}
+
 // slowdown reads SGLang's factor, the inverse of a speed.
 func slowdown(word string) ([]target, error) {
 	f, err := readFloat(word)
@@ -204,15 +222,8 @@ func laterDatasetFlags(d *config.Dataset) []Def {
 			Name: "random-mm-bucket-config", Default: "{(256, 256, 1): 0.5, (720, 1280, 1): 0.5, (720, 1280, 16): 0.0}",
 			value: literal(&mm.Buckets), Needs: mediaDatasets, Help: "sizes of media and their share", Meta: "DICT",
 		},
-		{Name: "hf-subset", value: str(&hf.Subset), Needs: hfDataset, Help: "subset of the dataset"},
-		{Name: "hf-split", value: str(&hf.Split), Needs: hfDataset, Help: "split of the dataset"},
-		{Name: "hf-name", value: str(&hf.Name), Needs: hfDataset, Help: "the dataset's id when its path is local"},
-		{Name: "hf-output-len", value: maybeInt(&hf.OutputLen), Needs: hfDataset, Help: "output length"},
-		{Name: "blazedit-min-distance", Default: "0.0", value: finite(&hf.BlazeditMin), Needs: hfDataset, Help: "least edit distance"},
-		{Name: "blazedit-max-distance", Default: "1.0", value: finite(&hf.BlazeditMax), Needs: hfDataset, Help: "greatest edit distance"},
 		{Name: "asr-min-audio-len-sec", Default: "0.0", value: float(&hf.ASRMinSec), Needs: mediaDatasets, Help: "shortest audio"},
 		{Name: "asr-max-audio-len-sec", Default: "inf", value: float(&hf.ASRMaxSec), Needs: mediaDatasets, Help: "longest audio"},
-		{Name: "bfcl-categories", value: str(&hf.BFCLCategories), Needs: hfDataset, Help: "categories of function calls"},
 	}
 	for i := range defs {
 		defs[i].Group, defs[i].VLLM = GroupLater, true

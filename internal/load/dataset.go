@@ -2,6 +2,7 @@ package load
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"spate/internal/config"
@@ -49,6 +50,15 @@ func others(w *workload.Config, c *config.Bench) {
 		w.Trace.Format = trace.Format{
 			Labels: trace.Labels{Time: t.LabelTimestamp, In: t.LabelInput, Out: t.LabelOutput, Blocks: t.LabelHashIDs},
 			Chunk:  t.ChunkHashSize, Unit: t.SecMultiplier,
+		}
+	case config.DatasetHF:
+		h := d.HF
+		w.HF = workload.HF{Name: h.Name, Subset: h.Subset, Split: h.Split, Whole: d.NoStream, MinDistance: h.BlazeditMin, MaxDistance: h.BlazeditMax}
+		if h.BFCLCategories != "" {
+			w.HF.Categories = strings.FieldsFunc(h.BFCLCategories, func(r rune) bool { return r == ',' || r == ' ' })
+		}
+		if h.OutputLen != nil {
+			w.Output = *h.OutputLen
 		}
 	case config.DatasetSpecBench:
 		w.Output, w.Category = d.SpecBench.OutputLen, d.SpecBench.Category

@@ -38,7 +38,7 @@ var datasets = []Dataset{
 	{"random", true, NoPath, false, "random tokens of given lengths"},
 	{"random-mm", false, NoPath, false, "random tokens with images"},
 	{"random-rerank", false, NoPath, false, "a query and documents to score"},
-	{"hf", false, NeedsPath, true, "a dataset of the Hugging Face hub, as a local folder or file"},
+	{"hf", true, NeedsPath, true, "a dataset of the Hugging Face hub, as a local folder or file"},
 	{"custom", true, NeedsPath, true, "prompts in JSON lines"},
 	{"custom_audio", false, NeedsPath, true, "audio in JSON lines"},
 	{"custom_image", false, NeedsPath, true, "images in JSON lines"},

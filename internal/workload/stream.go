@@ -29,11 +29,12 @@ const (
 
 // job is a drawn but unmade request. Drawing is sequential and cheap; making is neither.
 type job struct {
-	index   int   // request number (random), place in the file's index (sharegpt, custom)
-	in, out int   // lengths, where they are known when drawing
-	offset  int   // where random starts in the vocabulary
-	lines   []int // verses drawn by sonnet
-	again   bool  // a row that was accepted before; in and out hold its lengths
+	index   int        // request number (random), place in the file's index (sharegpt, custom)
+	in, out int        // lengths, where they are known when drawing
+	offset  int        // where random starts in the vocabulary
+	lines   []int      // verses drawn by sonnet
+	again   bool       // a row that was accepted before; in and out hold its lengths
+	row     *candidate // what was read (hf)
 }
 
 // dataset is what differs between datasets. Stream calls next, settle and notes under its lock,

@@ -71,6 +71,7 @@ type Config struct {
 	Category string // spec_bench, speed_bench: only rows of this one
 	Subset   string // speed_bench: which of its files
 
+	HF        HF    // hf; an Output of 0 is the dataset's own
 	Trace     Trace // timed_trace, mooncake
 	SelfTimed bool  // requests go when the dataset says, so their order must stay
 
@@ -159,6 +160,8 @@ func open(cfg Config, tok Tokenizer, tmpl Template) (dataset, int, error) {
 		return newBurst(cfg, tok)
 	case "timed_trace", "mooncake":
 		return newReplay(cfg, tok)
+	case "hf":
+		return newHub(cfg, tok, tmpl)
 	case "spec_bench":
 		return newSpecBench(cfg, tok, tmpl)
 	case "speed_bench":

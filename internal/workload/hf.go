@@ -1,0 +1,366 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"path"
+	"slices"
+	"strings"
+
+	"spate/internal/call"
+	"spate/internal/rng"
+)
+
+// HF says which part of a Hugging Face dataset is read, and how.
+type HF struct {
+	Name        string // the dataset's id, where its path does not say it
+	Subset      string
+	Split       string
+	Whole       bool     // shuffle all rows at once instead of within a buffer
+	Categories  []string // of function calls
+	MinDistance float64  // edits of Blazedit
+	MaxDistance float64
+}
+
+// hubBuffer is how many rows a streamed dataset is shuffled within, as the Hugging Face library does it.
+const hubBuffer = 1000
+
+// hub sends the rows of a local copy of a Hugging Face dataset.
+type hub struct {
+	remarks
+	cfg  Config
+	rule hubRule
+	tmpl Template
+	rows func() (fields, error, bool)
+	stop func()
+	out  int
+
+	buffer    []fields
+	draws     *rng.Numpy
+	picks     []int64 // places in the buffer, drawn ahead as NumPy draws them
+	filled    bool
+	dry       bool
+	unsettled int
+	taken     []*candidate
+	again     *rng.Python
+	repeats   int
+}
+
+func newHub(cfg Config, tok Tokenizer, tmpl Template) (*hub, int, error) {
+	h := &hub{cfg: cfg, tmpl: tmpl, draws: rng.NewNumpy(cfg.Seed)}
+	rule, known := findRule(&cfg)
+	split := cfg.HF.Split
+	if split == "" {
+		split = rule.split
+	}
+	files, err := tableFiles(cfg.Open, cfg.Path, cfg.HF.Subset, split)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w; spate downloads nothing: get a copy with `hf download --repo-type dataset %s` and give its folder, with --hf-name %s", err, cfg.Path, cfg.Path)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	all := concat(cfg.Open, files)
+	if rule.name == "BFCL" {
+		if !cfg.Chat {
+			return nil, 0, errors.New("function calls need a chat endpoint: use --backend openai-chat")
+		}
+		all = interleave(cfg.Open, categories(files, cfg.HF.Categories))
+	}
+	h.rows, h.stop = iter.Pull2(all)
+	if known {
+		h.rule = rule
+	} else if err := h.guess(); err != nil {
+		h.stop()
+		return nil, 0, err
+	}
+	h.prepare(tok)
+	n := cfg.N
+	if n <= 0 {
+		h.cfg.NoOversample = true
+		if n, err = h.tally(all); err != nil {
+			h.stop()
+			return nil, 0, err
+		}
+	}
+	return h, n, nil
+}
+
+// tally counts the rows by reading them once.
+func (h *hub) tally(all iter.Seq2[fields, error]) (n int, err error) {
+	for row, err := range all {
+		if err != nil {
+			return 0, err
+		}
+		if _, keep, _ := h.rule.read(row, &h.cfg.HF); keep { // a bad row is named when it is sent
+			n++
+		}
+	}
+	return max(n, 1), nil
+}
+
+// maxRows stands for as many as there are.
+const maxRows = int(^uint(0) >> 1)
+
+// prepare fixes what follows from the rule.
+func (h *hub) prepare(tok Tokenizer) {
+	h.out = h.cfg.Output
+	if h.out == 0 {
+		h.out = h.rule.output
+	} else {
+		h.rule.check = nil // a length that was asked for ends the filter
+	}
+	if tok == nil {
+		h.add(noTokenizer)
+	}
+	if h.rule.template && h.tmpl == nil && !h.cfg.SkipTemplate {
+		h.add("no chat template: prompts go as they are in the file")
+	}
+	if h.cfg.Chat && h.dressed() {
+		h.add("prompts carry the chat template already, as vLLM sends them, and the chat endpoint applies it again: --skip-chat-template avoids that")
+	}
+}
+
+func (h *hub) dressed() bool { return h.rule.template && h.tmpl != nil && !h.cfg.SkipTemplate }
+
+// findRule looks for the dataset's id in its name or path.
+func findRule(cfg *Config) (hubRule, bool) {
+	place := strings.ReplaceAll(cfg.Path, "--", "/") // as the hub's cache names folders
+	for _, r := range hubRules {
+		for _, id := range r.ids {
+			if cfg.HF.Name == id || cfg.HF.Name == "" && strings.Contains("/"+place+"/", "/"+id+"/") {
+				return r, true
+			}
+		}
+	}
+	return hubRule{}, false
+}
+
+// guess finds the columns by the first row.
+func (h *hub) guess() error {
+	row, err, ok := h.rows()
+	if err == nil && !ok {
+		err = fmt.Errorf("%s holds no rows", h.cfg.Path)
+	}
+	if err != nil {
+		return err
+	}
+	rule, note, err := detect(row)
+	if err != nil {
+		return fmt.Errorf("%s: %w", h.cfg.Path, err)
+	}
+	h.rule = rule
+	h.add(note)
+	h.buffer = append(h.buffer, row)
+	return nil
+}
+
+// concat reads files one after the other.
+func concat(open func(string) (File, error), files []string) iter.Seq2[fields, error] {
+	return func(yield func(fields, error) bool) {
+		for _, f := range files {
+			for row, err := range tableRows(open, f) {
+				if !yield(row, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// interleave takes a row of each file in turn.
+func interleave(open func(string) (File, error), files []string) iter.Seq2[fields, error] {
+	return func(yield func(fields, error) bool) {
+		type source struct {
+			next func() (fields, error, bool)
+			stop func()
+		}
+		var left []source
+		for _, f := range files {
+			next, stop := iter.Pull2(tableRows(open, f))
+			defer stop()
+			left = append(left, source{next, stop})
+		}
+		for len(left) > 0 {
+			left = slices.DeleteFunc(left, func(s source) bool {
+				row, err, ok := s.next()
+				if !ok || left == nil {
+					return true
+				}
+				if !yield(row, err) || err != nil {
+					left = nil
+				}
+				return left == nil
+			})
+		}
+	}
+}
+
+// categories are the leaderboard's files of the wanted categories.
+func categories(files, want []string) []string {
+	if len(want) == 0 {
+		want = []string{"simple", "live_simple", "multiple"}
+	}
+	var out []string
+	for _, w := range want {
+		for _, f := range files {
+			name := strings.TrimSuffix(path.Base(f), path.Ext(f))
+			if rest, ok := strings.CutSuffix(name, "_"+w); ok && strings.HasPrefix(rest, "BFCL_v") && !strings.Contains(rest[6:], "_") {
+				out = append(out, f)
+			}
+		}
+	}
+	if len(out) == 0 {
+		return files
+	}
+	return out
+}
+
+// pull gives the next row in the order of the run.
+func (h *hub) pull() (fields, bool, error) {
+	limit := hubBuffer
+	if h.cfg.HF.Whole {
+		limit = maxRows
+	}
+	if h.cfg.NoShuffle {
+		limit = 1
+	}
+	for !h.filled {
+		row, err, ok := h.rows()
+		switch {
+		case err != nil:
+			return nil, false, err
+		case !ok:
+			h.filled = true
+			h.last()
+		case len(h.buffer) < limit:
+			h.buffer = append(h.buffer, row)
+		default:
+			i := h.place(len(h.buffer))
+			out := h.buffer[i]
+			h.buffer[i] = row
+			return out, true, nil
+		}
+	}
+	if len(h.buffer) == 0 {
+		return nil, false, nil
+	}
+	out := h.buffer[0]
+	h.buffer = h.buffer[1:]
+	return out, true, nil
+}
+
+// place draws which row leaves the buffer.
+func (h *hub) place(n int) int64 {
+	if n == 1 {
+		return 0
+	}
+	if len(h.picks) == 0 {
+		h.picks = make([]int64, hubBuffer)
+		h.draws.FillIntegers(h.picks, 0, int64(n))
+	}
+	i := h.picks[0]
+	h.picks = h.picks[1:]
+	return i
+}
+
+// last shuffles what is left when the files have ended.
+func (h *hub) last() {
+	switch {
+	case h.cfg.NoShuffle:
+	case h.cfg.HF.Whole:
+		old := slices.Clone(h.buffer)
+		for i, k := range h.draws.Permutation(len(old)) {
+			h.buffer[i] = old[k]
+		}
+	default:
+		h.draws.Shuffle(len(h.buffer), func(i, j int) { h.buffer[i], h.buffer[j] = h.buffer[j], h.buffer[i] })
+	}
+}
+
+func (h *hub) next() (job, state, error) {
+	for !h.dry {
+		row, ok, err := h.pull()
+		if err != nil {
+			return job{}, done, err
+		}
+		if !ok {
+			h.dry = true
+			break
+		}
+		c, keep, err := h.rule.read(row, &h.cfg.HF)
+		if err != nil {
+			return job{}, done, fmt.Errorf("%s: a row does not look like one of %s: %w", h.cfg.Path, h.rule.name, err)
+		}
+		if keep {
+			h.unsettled++
+			return job{row: &c}, issue, nil
+		}
+	}
+	switch {
+	case h.again == nil && h.unsettled > 0:
+		return job{}, wait, nil
+	case len(h.taken) == 0:
+		return job{}, done, fmt.Errorf("%s: no row is of use: none fits the lengths that are wanted, or there is none", h.cfg.Path)
+	case h.cfg.NoOversample && !h.cfg.Endless:
+		return job{}, done, nil
+	}
+	if h.again == nil {
+		h.again = rng.NewPython(h.cfg.Seed)
+	}
+	h.repeats++
+	return job{row: h.taken[h.again.Choice(len(h.taken))], again: true}, issue, nil
+}
+
+func (h *hub) build(s *scratch, j job) (call.Request, bool, error) {
+	c := j.row
+	out := h.out
+	if out == FromData {
+		out = s.count(c.answer).N
+	}
+	text := salted(h.cfg.Salt, c.prompt)
+	var err error
+	if h.dressed() && c.messages == nil {
+		if text, err = h.tmpl(text); err != nil {
+			return call.Request{}, false, fmt.Errorf("apply the chat template: %w", err)
+		}
+	}
+	in := s.count(text)
+	if h.rule.check != nil && !h.rule.check(in.N, out) {
+		return call.Request{}, false, nil
+	}
+	req := call.Request{In: in, MaxOut: max(1, out), Extra: c.extra}
+	if c.messages != nil {
+		req.Prompt.Messages = c.messages
+		return req, true, nil
+	}
+	req.Prompt = s.prompt(text, h.cfg.IDs)
+	return req, true, nil
+}
+
+func (h *hub) settle(j job, req *call.Request, keep bool) error {
+	if j.again {
+		markRepeat(j, req)
+		return nil
+	}
+	h.unsettled--
+	if keep {
+		h.taken = append(h.taken, j.row)
+	}
+	return nil
+}
+
+func (h *hub) close() error {
+	h.stop()
+	return nil
+}
+
+func (h *hub) notes() []string {
+	all := h.remarks.notes()
+	if h.repeats > 0 {
+		all = append(all, fmt.Sprintf("the dataset has %d usable rows: further requests repeat them, which a prefix cache makes faster", len(h.taken)))
+	}
+	return all
+}

@@ -1,0 +1,281 @@
+package workload
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// fields is a row of a dataset: columns by name, values as JSON has them.
+type fields map[string]any
+
+// tableEndings are the files rows are read from.
+var tableEndings = []string{".parquet", ".jsonl", ".json", ".csv"}
+
+// tableRows reads the rows of a file, by its ending.
+func tableRows(open func(string) (File, error), name string) iter.Seq2[fields, error] {
+	return func(yield func(fields, error) bool) {
+		file, err := open(name)
+		if err != nil {
+			yield(nil, fmt.Errorf("open dataset: %w", err))
+			return
+		}
+		defer func() { _ = file.Close() }() // it was only read
+		read := jsonRows
+		switch path.Ext(name) {
+		case ".csv":
+			read = csvRows
+		case ".parquet":
+			read = parquetRows
+		}
+		stopped := false
+		err = read(file, func(row fields) bool {
+			stopped = !yield(row, nil)
+			return !stopped
+		})
+		if err != nil && !stopped {
+			yield(nil, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+}
+
+// jsonRows reads an array of objects, or objects one after the other.
+func jsonRows(file File, yield func(fields) bool) error {
+	in := bufio.NewReaderSize(file, 256<<10)
+	dec := json.NewDecoder(in)
+	if c, err := firstByte(in); err == nil && c == '[' {
+		if _, err := dec.Token(); err != nil {
+			return fmt.Errorf("read the array: %w", err)
+		}
+		for n := 1; dec.More(); n++ {
+			var row fields
+			if err := dec.Decode(&row); err != nil {
+				return fmt.Errorf("row %d: %w", n, err)
+			}
+			if !yield(row) {
+				return nil
+			}
+		}
+		return nil
+	}
+	for n := 1; ; n++ {
+		var row fields
+		if err := dec.Decode(&row); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("row %d: %w", n, err)
+		}
+		if !yield(row) {
+			return nil
+		}
+	}
+}
+
+// firstByte looks at the first byte that is no space.
+func firstByte(in *bufio.Reader) (byte, error) {
+	for {
+		c, err := in.ReadByte()
+		if err != nil {
+			return 0, fmt.Errorf("read: %w", err)
+		}
+		if !strings.ContainsRune(" \t\r\n\ufeff", rune(c)) {
+			return c, in.UnreadByte()
+		}
+	}
+}
+
+func csvRows(file File, yield func(fields) bool) error {
+	in := csv.NewReader(bufio.NewReaderSize(file, 256<<10))
+	in.FieldsPerRecord = -1
+	head, err := in.Read()
+	if err != nil {
+		return fmt.Errorf("read the first line: %w", err)
+	}
+	head[0] = strings.TrimPrefix(head[0], "\ufeff")
+	for {
+		cells, err := in.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("read the table: %w", err)
+		}
+		row := fields{}
+		for i, name := range head {
+			if i < len(cells) {
+				row[name] = cells[i]
+			}
+		}
+		if !yield(row) {
+			return nil
+		}
+	}
+}
+
+// parquetRows reads a Parquet file. The package that decodes it panics on some damaged files.
+func parquetRows(file File, yield func(fields) bool) (err error) {
+	inside := true // the panics of those who take the rows are theirs
+	defer func() {
+		if inside {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("damaged Parquet file: %v", p)
+			}
+		}
+	}()
+	s, ok := file.(io.Seeker)
+	if !ok {
+		return errors.New("a Parquet file needs to be a real file")
+	}
+	size, err := s.Seek(0, io.SeekEnd)
+	if err != nil {
+		return fmt.Errorf("find the end: %w", err)
+	}
+	table, err := parquet.OpenFile(file, size)
+	if err != nil {
+		return fmt.Errorf("read Parquet: %w", err)
+	}
+	rows := parquet.NewGenericReader[any](table)
+	defer func() { _ = rows.Close() }() // it was only read
+	batch := make([]any, 64)
+	for {
+		clear(batch)
+		n, err := rows.Read(batch)
+		for _, v := range batch[:n] {
+			m, _ := plain(v).(map[string]any)
+			inside = false
+			more := yield(m)
+			inside = true
+			if !more {
+				return nil
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("read Parquet: %w", err)
+		}
+	}
+}
+
+// plain turns what Parquet gives into what JSON gives: lists without their wrapping, text as strings.
+func plain(v any) any {
+	switch v := v.(type) {
+	case []byte:
+		return string(v)
+	case map[string]any:
+		if inner, ok := v["list"].([]any); ok && len(v) == 1 {
+			return plainList(inner)
+		}
+		if inner, ok := v["list"]; ok && len(v) == 1 && inner == nil {
+			return []any{}
+		}
+		for k, x := range v {
+			v[k] = plain(x)
+		}
+		return v
+	case []any:
+		return plainList(v)
+	}
+	return v
+}
+
+func plainList(list []any) []any {
+	out := make([]any, len(list))
+	for i, x := range list {
+		if m, ok := x.(map[string]any); ok && len(m) == 1 {
+			if e, ok := m["element"]; ok {
+				x = e
+			} else if e, ok := m["item"]; ok {
+				x = e
+			}
+		}
+		out[i] = plain(x)
+	}
+	return out
+}
+
+// tableFiles are the files of a dataset: the path itself, or what a folder holds of the kinds that are
+// read, in order. Those of the wanted subset and split are taken where names tell.
+func tableFiles(open func(string) (File, error), name, subset, split string) ([]string, error) {
+	all, err := walk(open, name, 0)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s holds no %s file", name, strings.Join(tableEndings, ", "))
+	}
+	if len(all) == 1 && all[0] == name {
+		return all, nil
+	}
+	for _, word := range []string{subset, split} {
+		if word == "" {
+			continue
+		}
+		var some []string
+		for _, f := range all {
+			if named(strings.TrimPrefix(f, name), word) {
+				some = append(some, f)
+			}
+		}
+		if len(some) > 0 {
+			all = some
+		} else if word == subset {
+			return nil, fmt.Errorf("%s holds no file of subset %q: %s", name, word, strings.Join(all[:min(len(all), 5)], ", "))
+		}
+	}
+	return all, nil
+}
+
+// named reports whether a part of a path is a word, or begins with it: train-00000-of-00002.parquet.
+func named(p, word string) bool {
+	return slices.ContainsFunc(strings.Split(p, "/"), func(part string) bool {
+		rest, ok := strings.CutPrefix(part, word)
+		return ok && (rest == "" || strings.ContainsAny(rest[:1], "-_."))
+	})
+}
+
+// walk lists the files below a path, in order; a file is its own only one.
+func walk(open func(string) (File, error), name string, depth int) ([]string, error) {
+	file, err := open(name)
+	if err != nil {
+		return nil, fmt.Errorf("open dataset: %w", err)
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	dir, ok := file.(fs.ReadDirFile)
+	if !ok {
+		return []string{name}, nil
+	}
+	if info, err := dir.Stat(); err != nil || !info.IsDir() {
+		return []string{name}, nil //nolint:nilerr // reading it will say what is wrong
+	}
+	entries, err := dir.ReadDir(-1)
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", name, err)
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	var out []string
+	for _, e := range entries {
+		full := path.Join(name, e.Name())
+		switch {
+		case strings.HasPrefix(e.Name(), ".") || strings.HasPrefix(e.Name(), "dataset_info"):
+		case slices.Contains(tableEndings, path.Ext(e.Name())):
+			out = append(out, full)
+		case e.IsDir() && depth < 6:
+			more, err := walk(open, full, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, more...)
+		}
+	}
+	return out, nil
+}
