@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -36,6 +37,14 @@ func runBenchArgs(cmd *cobra.Command, p Process, args []string) error {
 	if err != nil {
 		return usage{"spate bench", err}
 	}
+	if name, rest := takeCompat(args); name != "" && p.compat == nil {
+		return runCompat(cmd.Context(), p, name, rest)
+	}
+	return runParsed(cmd.Context(), p, args)
+}
+
+// runParsed reads spate's own arguments and runs them.
+func runParsed(ctx context.Context, p Process, args []string) error {
 	r, err := flags.Parse(args, flags.Options{Env: p.Env, ReadFile: p.ReadFile, IDPrefix: "bench-" + randomHex() + "-"})
 	if err != nil {
 		if isUsage(err) {
@@ -47,7 +56,7 @@ func runBenchArgs(cmd *cobra.Command, p Process, args []string) error {
 		return flags.WriteHelp(p.Stdout, r.Topic)
 	}
 	if r.Bench.Repeat.Series() {
-		return runSeries(cmd.Context(), p, args, r.Bench)
+		return runSeries(ctx, p, args, r.Bench)
 	}
 	if r.Bench.Dataset.Salt == "auto" {
 		r.Bench.Dataset.Salt = randomHex()
@@ -58,7 +67,7 @@ func runBenchArgs(cmd *cobra.Command, p Process, args []string) error {
 	for _, note := range r.Notes {
 		say(p.Stderr, "note: %s\n", note)
 	}
-	if code := runBench(cmd.Context(), p, r.Bench); code != ExitDone {
+	if code := runBench(ctx, p, r.Bench); code != ExitDone {
 		return exit{code}
 	}
 	return nil

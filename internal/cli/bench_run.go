@@ -75,7 +75,7 @@ func runBench(ctx context.Context, p Process, cfg *config.Bench) int {
 		}
 		return ExitFailed
 	}
-	if err := printOutcome(p, out); err != nil {
+	if err := printOutcome(p, cfg, out); err != nil {
 		complain(p.Stderr, "spate bench", err)
 		return ExitFailed
 	}
@@ -91,8 +91,12 @@ func dryRun(ctx context.Context, p Process, job bench.Job) int {
 	return ExitDone
 }
 
-// printOutcome puts vLLM's block on standard output and spate's findings below it.
-func printOutcome(p Process, out *bench.Outcome) error {
+// printOutcome puts vLLM's block on standard output, or that of the dialect asked for, and spate's findings
+// below it.
+func printOutcome(p Process, cfg *config.Bench, out *bench.Outcome) error {
+	if p.compat != nil {
+		return p.compat.print(p, cfg, out)
+	}
 	if err := report.Block(p.Stdout, report.BlockOf(out.Run)); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
 	}

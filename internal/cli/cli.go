@@ -39,6 +39,8 @@ type Process struct {
 	// Interrupts starts the delivery of interrupt and termination signals; until a command calls
 	// it, they end the process as usual. nil means there are none.
 	Interrupts func() (signals <-chan os.Signal, stop func())
+
+	compat *compat // the dialect a run speaks; nil: vLLM's of today
 }
 
 // exit is how a command ends with a code after having said all there is to say.
@@ -127,7 +129,7 @@ func newRoot(p Process) *cobra.Command {
 	root.AddCommand(newCompare(p))
 	root.AddCommand(newCalibrateEngine(p), newPredict(p))
 	root.AddCommand(newPlan(p), newSweep(p), newCapacity(p))
-	root.AddCommand(newLaunch(p), newGuard(p))
+	root.AddCommand(newLaunch(p), newGuard(p), newExplainDiff(p))
 	for _, c := range root.Commands() {
 		c.Args = usageArgs(c.Args)
 	}

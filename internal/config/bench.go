@@ -350,6 +350,7 @@ type Output struct {
 	ResultFilename string     `json:"result_filename,omitempty"`
 	Metadata       []KeyValue `json:"metadata,omitempty"`
 	Label          string     `json:"label,omitempty"`
+	Compat         string     `json:"compat,omitempty"` // whose arguments, definitions and block
 
 	PercentileMetrics []Metric  `json:"percentile_metrics"`
 	Percentiles       []float64 `json:"metric_percentiles"`

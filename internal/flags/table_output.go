@@ -9,6 +9,11 @@ func outputFlags(b *config.Bench) []Def {
 	o := &b.Output
 	return []Def{
 		{
+			Name: "compat", Group: GroupOutput, Main: true, value: str(&b.Output.Compat), Meta: "TOOL",
+			Choices: []string{"vllm", "vllm-0.10", "vllm-0.6", "sglang", "lmdeploy", "backprop"},
+			Help:    "take that tool's arguments, and print its block by its definitions; docs/dialects.md",
+		},
+		{
 			Name: "disable-tqdm", Group: GroupOutput, VLLM: true, value: toggle(&o.DisableTQDM),
 			Help: "show no progress", Also: also("disable-progress", "no-console"),
 		},

@@ -93,7 +93,8 @@ func describeWorkload(add func(string, any), run *result.Run) {
 	var c struct {
 		Dataset map[string]json.RawMessage `json:"dataset"`
 		Output  struct {
-			Label string `json:"label"`
+			Label  string `json:"label"`
+			Compat string `json:"compat"`
 		} `json:"output"`
 	}
 	if json.Unmarshal(run.Config, &c) != nil {
@@ -101,6 +102,9 @@ func describeWorkload(add func(string, any), run *result.Run) {
 	}
 	if c.Output.Label != "" {
 		add("label", c.Output.Label)
+	}
+	if c.Output.Compat != "" {
+		add("compat", c.Output.Compat)
 	}
 	var name string
 	if json.Unmarshal(c.Dataset["name"], &name) != nil || name == "" {
