@@ -266,9 +266,12 @@ func (t *target) do(ctx context.Context, x *exchange, r *call.Request) {
 	}
 	if again {
 		t.pool.put(o)
-	} else {
-		t.pool.discard(o)
+		return
 	}
+	if x.fault == call.FaultReset {
+		t.pool.mute(o)
+	}
+	t.pool.discard(o)
 }
 
 // requestLine finishes the head for one request.

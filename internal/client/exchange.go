@@ -181,8 +181,11 @@ func (x *exchange) apply(e *event) {
 	tokens := e.tokens
 	x.named += tokens
 	if e.usage != nil {
+		// A sum that stands on a message for the first time after others that brought text is that of the whole
+		// answer, as llama.cpp tells it: it says nothing of this message.
+		continuous := x.usage != nil || x.rec.FirstToken == call.Unset
 		x.usage = e.usage.after(x.usage)
-		if e.choices && tokens == 0 {
+		if e.choices && tokens == 0 && continuous {
 			tokens = max(0, x.usage.completion-x.counted)
 		}
 		x.counted = x.usage.completion

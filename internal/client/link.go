@@ -28,6 +28,7 @@ type opened struct {
 	dial      time.Duration
 	handshake time.Duration
 	used      bool          // it has carried a request
+	answers   int           // it has brought
 	idleSince time.Duration // on the run's clock
 }
 

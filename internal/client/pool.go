@@ -21,6 +21,7 @@ type pool struct {
 	mu    sync.Mutex
 	idle  []*opened
 	inUse int
+	once  bool // the server closes connections after one answer, without saying so: none is used twice
 
 	wake chan struct{}
 	stop context.CancelFunc
@@ -70,6 +71,7 @@ func (p *pool) pop() *opened {
 		if o.usable(now) {
 			return o
 		}
+		p.once = p.once || o.answers == 1 && o.young(now)
 		o.link.close()
 	}
 	return nil
@@ -83,10 +85,24 @@ func (o *opened) young(now time.Duration) bool { return !o.used || now-o.idleSin
 
 func (p *pool) put(o *opened) {
 	o.used, o.idleSince = true, p.dialer.clock.Now()
+	o.answers++
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.inUse--
+	if p.once {
+		o.link.close()
+		return
+	}
 	p.idle = append(p.idle, o)
-	p.mu.Unlock()
+}
+
+// mute is told of a connection that was closed instead of an answer. When it had brought one answer before,
+// the server may be of those that promise to keep connections and close them; llama.cpp's is, after a stream.
+// Taking such a one at its word would lose every request that is written before the close is seen.
+func (p *pool) mute(o *opened) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.once = p.once || o.answers == 1
 }
 
 func (p *pool) discard(o *opened) {
