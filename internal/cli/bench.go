@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,6 +82,8 @@ func dropServe(args []string) ([]string, error) {
 	switch {
 	case args[0] == "serve":
 		return args[1:], nil
+	case args[0] == "sweep":
+		return nil, errors.New(`spate has its own command for it: "spate sweep"`)
 	case slices.Contains(otherBenches, args[0]):
 		return nil, fmt.Errorf("%q is known, but this version of spate does not have it yet; it has serve", args[0])
 	}
