@@ -167,7 +167,11 @@ func (d *Def) describe() string {
 		text += " [also " + strings.Join(names, ", ") + "]"
 	}
 	if d.Needs != "" {
-		text += " [not in this version: " + d.Needs + "]"
+		if !strings.HasPrefix(d.Needs, "spate ") {
+			text += " [not in this version: " + d.Needs + "]"
+		} else {
+			text += " [" + d.Needs + "]"
+		}
 	}
 	return text
 }

@@ -223,6 +223,9 @@ func available(where string, d *Def) error {
 	if d.Needs == "" || d.value.text() == d.initial {
 		return nil
 	}
+	if strings.HasPrefix(d.Needs, "spate ") {
+		return mistake("%s is no flag of bench: %s", where, d.Needs)
+	}
 	return mistake("%s is known, but this version of spate does not have what it belongs to yet (%s)", where, d.Needs)
 }
 
