@@ -14,7 +14,7 @@ var levels = []struct {
 	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "harvest", "interop", "profile", "sim/wall"}},
 	{"views; what was not measured; a simulated server", []string{"explain", "predict", "runs", "sim/instance"}},
 	{"fitting the simulator; asking it what to run; results side by side", []string{"calibrate", "compare", "curve", "dialect", "plan", "report", "store", "sweep", "table"}},
-	{"one whole run; charts without a browser; what users have as rows", []string{"bench", "evidence", "page", "picture"}},
+	{"one whole run; charts without a browser; what users have as rows", []string{"bench", "evidence", "page", "picture", "tune"}},
 	{"commands", []string{"cli"}},
 	{"programs and house rules", []string{"cmd/spate", "archtest", "tokenizer/conform", "tokenizer/chat/conformance"}},
 }
@@ -58,6 +58,7 @@ var machine = []struct {
 	{"sim/serve", []string{"net", "net/http", "os", "syscall", "golang.org/x/sys/unix"}, "is a server"},
 	{"store", []string{"os"}, "keeps the file of results and looks whether run folders are still there"},
 	{"sweep", []string{"net", "net/http", "os", "os/exec", "syscall"}, "keeps a sweep's folder, and starts the servers it is told to"},
+	{"tune", []string{"os"}, "reads back what a search was begun with"},
 	{"tokenizer", []string{"os"}, "reads tokenizer files, where the user or the Hugging Face cache has them"},
 	{"tokenizer/chat/conformance", []string{"os"}, "is a program"},
 	{"tokenizer/conform", []string{"os", "syscall"}, "is a program"},

@@ -130,6 +130,7 @@ func newRoot(p Process) *cobra.Command {
 	root.AddCommand(newCalibrateEngine(p), newPredict(p))
 	root.AddCommand(newPlan(p), newSweep(p), newCapacity(p))
 	root.AddCommand(newLaunch(p), newGuard(p), newExplainDiff(p))
+	root.AddCommand(newTune(p))
 	for _, c := range root.Commands() {
 		c.Args = usageArgs(c.Args)
 	}

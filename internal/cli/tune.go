@@ -1,0 +1,268 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"spate/internal/config"
+	"spate/internal/predict"
+	"spate/internal/profile"
+	"spate/internal/result"
+	"spate/internal/search"
+	"spate/internal/tune"
+)
+
+// tuneOptions are the flags of `spate tune`.
+type tuneOptions struct {
+	predict  bool
+	profile  string
+	trials   int
+	seed     uint64
+	strategy string
+	atRate   float64
+	dir      string
+	outputs  []string
+	noStore  bool
+	dryRun   bool
+	json     bool
+}
+
+// newTune is `spate tune`.
+func newTune(p Process) *cobra.Command {
+	o := &tuneOptions{}
+	cmd := &cobra.Command{
+		Use:   "tune FILE.yaml",
+		Short: "Find the server flags that meet an objective, with few starts",
+		Long: `Find the server flags that meet an objective, with few starts.
+
+The file says how the server is started, which flags may be set to what, what is sent, what is to be best and under which
+constraints. Trial 0 is the default; the load at which the default bends (its knee) is found first, and trials are made
+around it. Settings that a rule of the engine forbids are never started; what a simulator thinks well of is tried early;
+a start that fails teaches what else would. The best are repeated in turns with the default, and the winner is checked on
+a workload that was held out. Where nothing is better than the default, spate says so.
+
+Everything is kept in a folder with a journal: the same command goes on after a kill, a reboot or Ctrl-C, and no trial is
+made twice. --predict searches in virtual time only and prints what to try first.
+
+Exit codes: 0 done, 1 nothing could be measured, 2 usage, 130 interrupted.`,
+		Example: `  spate tune examples/tune/reference.yaml --predict          what to try first, within seconds
+  spate tune examples/tune/reference.yaml                    the search with real servers; again to go on
+  spate tune my.yaml --trials 40 --at-rate 12 --output tune.html --output tune.md`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f, err := o.file(p, cmd, args[0])
+			if err != nil {
+				return usage{"spate tune", err}
+			}
+			return runTune(cmd.Context(), p, o, f, args[0])
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.predict, "predict", false, "search in virtual time on a simulator profile only")
+	f.StringVar(&o.profile, "profile", "", "`name` or file of the simulator profile (default the file's, or model and GPU by datasheet)")
+	f.IntVar(&o.trials, "trials", 0, "how many settings to try, other than the file says")
+	f.Uint64Var(&o.seed, "seed", 0, "of what the search draws, other than the file says")
+	f.StringVar(&o.strategy, "strategy", "", "auto, tpe, halving, random or grid, other than the file says")
+	f.Float64Var(&o.atRate, "at-rate", 0, "requests per second of every trial, instead of finding the knee")
+	f.StringVar(&o.dir, "output-dir", "", "folder of the search; the same folder goes on (default runs/tune-NAME)")
+	f.StringArrayVar(&o.outputs, "output", nil, "also write a report to this `file`: .md, .html, .csv or .json (repeatable)")
+	f.BoolVar(&o.noStore, "no-store", false, "do not put the runs into the store")
+	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be searched, and start nothing")
+	f.BoolVar(&o.json, "json", false, "print the outcome as JSON")
+	return cmd
+}
+
+// file reads the file, with what flags say otherwise.
+func (o *tuneOptions) file(p Process, cmd *cobra.Command, path string) (*tune.File, error) {
+	data, err := p.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	f, err := tune.Parse(path, data)
+	if err != nil {
+		return nil, err
+	}
+	if f.Name == "" {
+		f.Name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	}
+	given := cmd.Flags().Changed
+	if given("trials") {
+		if o.trials < 1 {
+			return nil, fmt.Errorf("--trials %d: at least one is needed", o.trials)
+		}
+		f.Trials = o.trials
+	}
+	if given("seed") {
+		f.Seed = o.seed
+	}
+	if given("strategy") {
+		f.Strategy = o.strategy
+	}
+	if given("profile") {
+		f.Profile = o.profile
+	}
+	if given("at-rate") {
+		if o.atRate <= 0 || math.IsInf(o.atRate, 0) || math.IsNaN(o.atRate) {
+			return nil, fmt.Errorf("--at-rate %v is not a number of requests per second", o.atRate)
+		}
+		f.SetRate(o.atRate)
+	}
+	for _, out := range o.outputs {
+		if !tuneReport(out) {
+			return nil, fmt.Errorf("--output %s: the name ends with .md, .html, .csv or .json", out)
+		}
+	}
+	for _, w := range f.Workloads {
+		if _, err := p.resolve(w.Args); err != nil {
+			return nil, fmt.Errorf("%s: workload %s: %w", path, w.Name, err)
+		}
+	}
+	return f, f.Check()
+}
+
+func tuneReport(path string) bool {
+	switch filepath.Ext(path) {
+	case ".md", ".html", ".csv", ".json":
+		return true
+	}
+	return false
+}
+
+// hunted is a search under way.
+type hunted struct {
+	p     Process
+	o     *tuneOptions
+	f     *tune.File
+	path  string
+	tuner *tune.Tuner
+	sim   *tune.Virtual // nil: the server cannot be simulated
+	prof  *profile.Profile
+	m     *measuring
+}
+
+func runTune(ctx context.Context, p Process, o *tuneOptions, f *tune.File, path string) error {
+	h := &hunted{p: p, o: o, f: f, path: path, tuner: &tune.Tuner{File: f}, m: &measuring{p: p, command: "spate tune"}}
+	if err := h.simulator(); err != nil {
+		return err
+	}
+	if o.dryRun {
+		return h.describe()
+	}
+	if o.predict {
+		return h.predicted(ctx)
+	}
+	return h.measured(ctx)
+}
+
+// simulator finds what stands for the server in virtual time.
+func (h *hunted) simulator() error {
+	if h.f.Profile != "" && !strings.Contains(h.f.Profile, "@") {
+		prof, err := namedProfile(h.p, h.f.Profile)
+		if err != nil {
+			return usage{"spate tune", err}
+		}
+		h.prof = prof
+	}
+	v, err := tune.NewVirtual(h.f, h.prof, h.p.resolve)
+	if err != nil {
+		if h.o.predict {
+			return usage{"spate tune", fmt.Errorf("--predict: %w", err)}
+		}
+		return nil
+	}
+	v.Load = h.virtualLoad
+	h.sim = v
+	return nil
+}
+
+// virtualLoad is what bench would send.
+func (h *hunted) virtualLoad(c *config.Bench) (*predict.Load, error) { return newLoad(h.p, "tune", c) }
+
+// folder is where the search is kept.
+func (h *hunted) folder() string {
+	name := strings.Map(func(r rune) rune {
+		if r == '/' || r == '\\' || r == ' ' || r == os.PathSeparator {
+			return '-'
+		}
+		return r
+	}, h.f.Name)
+	return or(h.o.dir, filepath.Join(result.DefaultRoot, "tune-"+name))
+}
+
+// predicted searches in virtual time. A folder is kept only if one is named.
+func (h *hunted) predicted(ctx context.Context) error {
+	ctx, stop, interrupted, done := interrupts(ctx, h.p)
+	defer done()
+	dir := h.o.dir
+	if dir == "" {
+		tmp, err := os.MkdirTemp("", "spate-tune-")
+		if err != nil {
+			return fmt.Errorf("make a folder for the search: %w", err)
+		}
+		defer func() { _ = os.RemoveAll(tmp) }() // only litter
+		dir = tmp
+	}
+	d, err := h.open(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }() // everything in it is on disk
+	view := h.view()
+	view.quiet = h.o.dir == ""
+	stopped, err := tune.Run(ctx, d, h.tuner, h.sim, tune.Options{Show: view.show, Stop: stop})
+	if err != nil {
+		return err
+	}
+	if stopped || interrupted() {
+		return exit{ExitInterrupted}
+	}
+	what := "by the simulator, step times computed from the datasheet"
+	if h.prof != nil {
+		what = "by the simulator with profile " + h.prof.Name + uncalibrated(h.prof)
+	}
+	return h.conclude(ctx, d, what)
+}
+
+func (h *hunted) open(dir string) (*tune.Folder, error) {
+	d, err := tune.Open(dir, h.f)
+	var changed *tune.ChangedError
+	if errors.As(err, &changed) {
+		return nil, usage{"spate tune", err}
+	}
+	return d, err
+}
+
+// prior asks the simulator what to try first, once the load is known.
+func (h *hunted) prior(ctx context.Context) func() ([]search.Settings, error) {
+	if h.sim == nil || h.f.Strategy != "auto" && h.f.Strategy != "halving" {
+		return nil
+	}
+	return func() ([]search.Settings, error) {
+		say(h.p.Stderr, "asking the simulator what to try first\n")
+		return tune.Prior(ctx, h.f, h.sim)
+	}
+}
+
+// describe says what would be searched.
+func (h *hunted) describe() error {
+	w := h.p.Stdout
+	say(w, "default: %s\n", h.f.Line(h.f.Defaults()))
+	say(w, "%d flags may be set, %d trials, strategy %s\n", len(h.f.Knobs), h.f.Trials, h.f.Strategy)
+	def := h.f.Defaults()
+	for i := range h.f.Knobs {
+		k := &h.f.Knobs[i]
+		values := strings.Join(k.Values, " ")
+		if k.Kind == search.Int || k.Kind == search.Float {
+			values = fmt.Sprintf("%g to %g", k.Low, k.High)
+		}
+		say(w, "  %-32s %-7s %-24s default %s\n", k.Name, k.Kind, values, or(def[k.Name], "unknown"))
+	}
+	return nil
+}

@@ -1,0 +1,298 @@
+package tune
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"spate/internal/compare"
+	"spate/internal/search"
+)
+
+// Outcome is what a search came to.
+type Outcome struct {
+	File     *File           `json:"-"`
+	Knee     *KneeFound      `json:"knee,omitempty"`
+	Rate     float64         `json:"rate,omitempty"`
+	Default  *Observation    `json:"default,omitempty"`
+	Winner   *Observation    `json:"winner,omitempty"`
+	Verdict  Judgement       `json:"verdict"`
+	Held     *Judgement      `json:"holdout,omitempty"`
+	Drift    *float64        `json:"drift_pct,omitempty"` // spread of the default over the search
+	Trials   []Observation   `json:"trials"`
+	Frontier []Observation   `json:"frontier"`
+	Weights  []search.Weight `json:"importance"`
+	Starts   int             `json:"starts"`
+	Failed   int             `json:"failed"`
+	SpentS   float64         `json:"spent_s"`
+	Line     string          `json:"command"`
+	Sentence string          `json:"sentence"`
+	Seeds    int             `json:"from_simulator"` // trials a simulator proposed
+}
+
+// Judgement is what repeated runs say of the winner against the default.
+type Judgement struct {
+	Verdict compare.Verdict `json:"verdict"`
+	Change  float64         `json:"change_pct"` // of the objective; positive is better
+	Low     float64         `json:"low_pct"`
+	High    float64         `json:"high_pct"`
+	Rounds  int             `json:"rounds"`
+	Why     string          `json:"why,omitempty"`
+}
+
+// student are the quantiles of 95 % intervals by degrees of freedom.
+var student = []float64{math.Inf(1), 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228}
+
+// judge sets the runs of a trial beside those of the default in the same rounds.
+func judge(list []Observation, trial int, margin float64) Judgement {
+	var diffs []float64
+	missed, missedDefault := 0, 0
+	for _, o := range list {
+		if o.Trial != trial || o.Failure != nil {
+			continue
+		}
+		for _, d := range list {
+			if d.Trial != 0 || d.Round != o.Round || d.Failure != nil || d.Value <= 0 || o.Value <= 0 {
+				continue
+			}
+			diff := math.Log(o.Value / d.Value)
+			if o.Score < 0 {
+				diff = -diff
+			}
+			diffs = append(diffs, diff)
+			if o.Violation > 0 {
+				missed++
+			}
+			if d.Violation > 0 {
+				missedDefault++
+			}
+		}
+	}
+	j := Judgement{Verdict: compare.CannotTell, Rounds: len(diffs)}
+	if len(diffs) == 0 {
+		return j
+	}
+	mean, half := interval(diffs)
+	pct := func(x float64) float64 { return round3(100 * math.Expm1(min(max(x, -20), 20))) }
+	j.Change, j.Low, j.High = pct(mean), pct(mean-half), pct(mean+half)
+	band := math.Log1p(margin)
+	switch {
+	case missed == 0 && missedDefault == len(diffs):
+		j.Verdict, j.Why = compare.Better, "it meets the constraints, which the default misses"
+	case missed > missedDefault:
+		j.Verdict, j.Why = compare.Worse, "it misses constraints that the default meets"
+	case mean-half > 0 && mean > band:
+		j.Verdict = compare.Better
+	case mean+half < 0 && mean < -band:
+		j.Verdict = compare.Worse
+	case mean+half < band && mean-half > -band, math.Abs(mean) <= band && half < 2*band:
+		j.Verdict = compare.Same
+	}
+	return j
+}
+
+// interval is a mean with the half width of its 95 % interval.
+func interval(xs []float64) (mean, half float64) {
+	for _, x := range xs {
+		mean += x / float64(len(xs))
+	}
+	if len(xs) < 2 {
+		return mean, math.Inf(1)
+	}
+	sum := 0.0
+	for _, x := range xs {
+		sum += (x - mean) * (x - mean)
+	}
+	df := len(xs) - 1
+	return mean, student[min(df, len(student)-1)] * math.Sqrt(sum/float64(df)/float64(len(xs)))
+}
+
+// Winner is the setting to take: a finalist that the finals show to be better, else the default. Before the
+// finals it is the best trial. It is nil when nothing was measured.
+func (t *Tuner) Winner(history []Observation) *Observation {
+	done := settled(history)
+	def := defaultOf(done)
+	finalists := t.Finalists(history)
+	finals := pick(history, Final)
+	if len(finals) == 0 || len(finalists) == 0 {
+		if len(finalists) > 0 && t.File.Repeats == 0 {
+			return &finalists[0]
+		}
+		return def
+	}
+	var best *Observation
+	top := math.Inf(-1)
+	for i := range finalists {
+		j := judge(finals, finalists[i].Trial, t.File.Margin)
+		gain := j.Change
+		if j.Why != "" && j.Verdict == compare.Better {
+			gain += 1e9
+		}
+		if j.Verdict == compare.Better && gain > top {
+			best, top = &finalists[i], gain
+		}
+	}
+	if best == nil {
+		return def
+	}
+	return best
+}
+
+// Conclude says what a history came to.
+func (t *Tuner) Conclude(history []Observation) *Outcome {
+	out := &Outcome{File: t.File, Trials: trialsOf(history), Rate: t.rate(history), SpentS: spent(history)}
+	if t.File.AtKnee {
+		k := KneeOf(history)
+		out.Knee = &k
+	}
+	for i := range history {
+		if o := &history[i]; o.Phase == Trial {
+			out.Starts++
+			if o.Failure != nil {
+				out.Failed++
+			}
+		}
+	}
+	space := t.File.space()
+	out.Default = defaultOf(out.Trials)
+	out.Winner = t.Winner(history)
+	out.Drift = drift(history)
+	out.Frontier = t.frontier(out.Trials)
+	var list []search.Trial
+	for i := range out.Trials {
+		list = append(list, out.Trials[i].trial())
+		if slices.ContainsFunc(t.Seeds, func(s search.Settings) bool { return space.Key(s) == space.Key(out.Trials[i].Settings) }) {
+			out.Seeds++
+		}
+	}
+	out.Weights = search.Importance(space, list, t.File.Seed)
+	out.verdicts(t, history)
+	return out
+}
+
+// verdicts say how the winner stands beside the default, in numbers and in a sentence.
+func (out *Outcome) verdicts(t *Tuner, history []Observation) {
+	if out.Winner == nil {
+		out.Sentence = "Nothing could be measured."
+		return
+	}
+	out.Line = t.File.Line(out.Winner.Settings)
+	finals, finalists := pick(history, Final), t.Finalists(history)
+	if out.Winner.Trial == 0 {
+		out.Verdict = Judgement{Verdict: compare.Same}
+		if len(finalists) > 0 && len(finals) > 0 {
+			out.Verdict = judge(finals, finalists[0].Trial, t.File.Margin)
+		}
+		out.Sentence = out.keepDefault(len(finalists))
+		return
+	}
+	out.Verdict = judge(finals, out.Winner.Trial, t.File.Margin)
+	out.Sentence = fmt.Sprintf("Trial %d is better than the default: %s %s", out.Winner.Trial, t.File.Objective.Title(), out.Verdict.text())
+	if out.Verdict.Rounds == 0 {
+		out.Sentence = fmt.Sprintf("Trial %d did best: %s %.4g; it was not repeated, so noise may have chosen it.", out.Winner.Trial, t.File.Objective.Title(), out.Winner.Value)
+	}
+	if held := pick(history, Holdout); len(held) > 0 {
+		j := judge(held, out.Winner.Trial, t.File.Margin)
+		out.Held = &j
+		switch j.Verdict {
+		case compare.Better, compare.Same:
+			out.Sentence += fmt.Sprintf(" On the workload held out it is %s (%+.3g %%).", j.Verdict, j.Change)
+		default:
+			out.Sentence += fmt.Sprintf(" On the workload held out the verdict is %s (%+.3g %%): it may be tuned to its workload alone.", j.Verdict, j.Change)
+		}
+	}
+}
+
+func (out *Outcome) keepDefault(finalists int) string {
+	switch {
+	case finalists == 0:
+		return fmt.Sprintf("The default is as good as anything: none of %d trials did better. Keep it.", len(out.Trials)-1)
+	case out.Verdict.Verdict == compare.CannotTell:
+		return fmt.Sprintf("Keep the default: the best trial is not shown to be better (%+.3g %%, between %+.3g and %+.3g in %d rounds).",
+			out.Verdict.Change, out.Verdict.Low, out.Verdict.High, out.Verdict.Rounds)
+	}
+	return fmt.Sprintf("The default is as good as anything: the best trial is %s when repeated beside it (%+.3g %%). Keep it.", out.Verdict.Verdict, out.Verdict.Change)
+}
+
+func (j *Judgement) text() string {
+	s := fmt.Sprintf("%+.3g %% (95 %%: %+.3g to %+.3g) in %d rounds in turns.", j.Change, j.Low, j.High, j.Rounds)
+	if j.Why != "" {
+		s += " " + j.Why + "."
+	}
+	return s
+}
+
+// trialsOf are the trials by number, each with its longest measurement.
+func trialsOf(history []Observation) []Observation {
+	var out []Observation
+	for _, o := range settled(history) {
+		i := slices.IndexFunc(out, func(x Observation) bool { return x.Trial == o.Trial })
+		switch {
+		case i < 0:
+			out = append(out, o)
+		case o.Failure == nil && o.Share >= out[i].Share:
+			out[i] = o
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Observation) int { return a.Trial - b.Trial })
+	return out
+}
+
+// drift is how far the default's measurements lie apart over the search, in percent; nil with one.
+func drift(history []Observation) *float64 {
+	low, high, n := math.Inf(1), 0.0, 0
+	for _, o := range pick(history, Trial, Drift) {
+		if o.Trial == 0 && o.Failure == nil && o.Share >= 1 && o.Value > 0 {
+			low, high, n = min(low, o.Value), max(high, o.Value), n+1
+		}
+	}
+	if n < 2 {
+		return nil
+	}
+	d := round3(100 * (high/low - 1))
+	return &d
+}
+
+// Axes of a frontier: what is gained, and what is paid.
+const frontierLatency = "p99_ttft_ms"
+
+// frontier are the trials no other beats on both throughput per GPU and a latency.
+func (t *Tuner) frontier(trials []Observation) []Observation {
+	type at struct{ gain, pay float64 }
+	place := func(o *Observation) (at, bool) {
+		if o.Failure != nil || len(o.Runs) == 0 || o.Share < 1 {
+			return at{}, false
+		}
+		gpus := float64(t.File.GPUs(o.Settings))
+		gain := sumFigures(o, "request_goodput")
+		if gain == 0 {
+			gain = sumFigures(o, "output_throughput")
+		}
+		return at{gain / gpus, sumFigures(o, frontierLatency)}, true
+	}
+	var out []Observation
+	for i := range trials {
+		a, ok := place(&trials[i])
+		for k := range trials {
+			b, other := place(&trials[k])
+			if ok && other && b.gain >= a.gain && b.pay <= a.pay && (b.gain > a.gain || b.pay < a.pay) {
+				ok = false
+			}
+		}
+		if ok {
+			out = append(out, trials[i])
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Observation) int {
+		x, _ := place(&a)
+		y, _ := place(&b)
+		switch {
+		case x.pay < y.pay:
+			return -1
+		case x.pay > y.pay:
+			return 1
+		}
+		return 0
+	})
+	return out
+}

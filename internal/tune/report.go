@@ -1,0 +1,261 @@
+package tune
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Report is what a page about a search says besides its numbers.
+type Report struct {
+	*Outcome
+	Predicted string   // by which simulator; empty: measured
+	Why       []string // why the winner wins, and what limited it
+	Notes     []string
+}
+
+// WriteMarkdown writes the report as a page.
+func (r *Report) WriteMarkdown(w io.Writer) error {
+	b := &strings.Builder{}
+	title := r.File.Name
+	if title == "" {
+		title = "server flags"
+	}
+	fmt.Fprintf(b, "# Tuning %s\n\n", title)
+	if r.Predicted != "" {
+		fmt.Fprintf(b, "Predicted, not measured: %s.\n\n", r.Predicted)
+	}
+	fmt.Fprintf(b, "%s\n\n", r.Sentence)
+	r.winner(b)
+	r.facts(b)
+	r.trials(b)
+	r.frontierTable(b)
+	r.importance(b)
+	r.failures(b)
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return nil
+}
+
+func (r *Report) winner(b *strings.Builder) {
+	if r.Winner == nil {
+		return
+	}
+	fmt.Fprintf(b, "```sh\n%s\n```\n\n", r.Line)
+	for _, s := range r.Why {
+		fmt.Fprintf(b, "- %s\n", s)
+	}
+	if len(r.Why) > 0 {
+		b.WriteByte('\n')
+	}
+}
+
+func (r *Report) facts(b *strings.Builder) {
+	f := r.File
+	fmt.Fprintf(b, "- Objective: %s %s\n", map[bool]string{true: "the smallest", false: "the largest"}[f.Objective.Smaller], f.Objective.Title())
+	for _, c := range f.limits {
+		fmt.Fprintf(b, "- Constraint: %s\n", c.Text)
+	}
+	if r.Knee != nil && r.Knee.Rate > 0 {
+		fmt.Fprintf(b, "- Knee of the default: %.3g requests per second (above it: %s); trials were made at %.3g\n", r.Knee.Rate, r.Knee.Why, r.Rate)
+	}
+	fmt.Fprintf(b, "- %d starts in %s, %d failed; %d of the settings came from the simulator\n", r.Starts, duration(r.SpentS), r.Failed, r.Seeds)
+	if r.Drift != nil {
+		fmt.Fprintf(b, "- Drift: the default's own measurements lie %.3g %% apart\n", *r.Drift)
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(b, "- %s\n", n)
+	}
+	b.WriteByte('\n')
+}
+
+func (r *Report) trials(b *strings.Builder) {
+	b.WriteString("## Trials\n\n| trial | " + r.File.Objective.Title() + " | out tok/s | p99 TTFT ms | p99 TPOT ms | meets | settings |\n|---:|---:|---:|---:|---:|---|---|\n")
+	for i := range r.Trials {
+		o := &r.Trials[i]
+		if o.Failure != nil {
+			continue
+		}
+		meets := "yes"
+		if o.Violation > 0 {
+			meets = strings.Join(o.Missed, ", ")
+		}
+		name := strconv.Itoa(o.Trial)
+		if r.Winner != nil && o.Trial == r.Winner.Trial {
+			name = "**" + name + "**"
+		}
+		fmt.Fprintf(b, "| %s | %.4g | %.4g | %.4g | %.4g | %s | %s |\n", name, o.Value, sumFigures(o, "output_throughput"),
+			sumFigures(o, "p99_ttft_ms"), sumFigures(o, "p99_tpot_ms"), meets, r.File.Short(o))
+	}
+	b.WriteByte('\n')
+}
+
+// Short are a trial's settings where they differ from the default.
+func (f *File) Short(o *Observation) string {
+	if o.Trial == 0 {
+		return "default"
+	}
+	def := f.Defaults()
+	var out []string
+	for i := range f.Knobs {
+		name := f.Knobs[i].Name
+		if v, ok := o.Settings[name]; ok && v != def[name] {
+			out = append(out, name+"="+v)
+		}
+	}
+	if o.Share < 1 {
+		out = append(out, fmt.Sprintf("(%.0f %% of the length)", 100*o.Share))
+	}
+	if len(out) == 0 {
+		return "as the default, spelt out"
+	}
+	return strings.Join(out, " ")
+}
+
+func (r *Report) frontierTable(b *strings.Builder) {
+	if len(r.Frontier) == 0 {
+		return
+	}
+	b.WriteString("## Frontier\n\nNo other trial has both more per GPU and a lower p99 TTFT.\n\n| trial | out tok/s per GPU | p99 TTFT ms | GPU memory GiB | settings |\n|---:|---:|---:|---:|---|\n")
+	for i := range r.Frontier {
+		o := &r.Frontier[i]
+		memory := "-"
+		if o.MemoryGiB > 0 {
+			memory = fmt.Sprintf("%.1f", o.MemoryGiB)
+		}
+		fmt.Fprintf(b, "| %d | %.4g | %.4g | %s | %s |\n", o.Trial, sumFigures(o, "output_throughput")/float64(r.File.GPUs(o.Settings)),
+			sumFigures(o, frontierLatency), memory, r.File.Short(o))
+	}
+	b.WriteByte('\n')
+}
+
+func (r *Report) importance(b *strings.Builder) {
+	if len(r.Weights) == 0 {
+		return
+	}
+	b.WriteString("## What mattered\n\nHow much of the differences between trials each flag accounts for by itself.\n\n| flag | share | 90 % interval | best values |\n|---|---:|---|---|\n")
+	for _, w := range r.Weights {
+		fmt.Fprintf(b, "| %s | %.0f %% | %.0f to %.0f %% | %s |\n", w.Name, 100*w.Share, 100*w.Low, 100*w.High, w.Best)
+	}
+	b.WriteByte('\n')
+}
+
+func (r *Report) failures(b *strings.Builder) {
+	said := false
+	for i := range r.Trials {
+		o := &r.Trials[i]
+		if o.Failure == nil {
+			continue
+		}
+		if !said {
+			b.WriteString("## Failed\n\n")
+			said = true
+		}
+		fmt.Fprintf(b, "- trial %d (%s): `%s`\n  `%s`\n", o.Trial, o.Failure.Kind, o.Failure.Line, o.Failure.Command)
+	}
+	if said {
+		b.WriteByte('\n')
+	}
+}
+
+func duration(s float64) string {
+	return time.Duration(math.Round(s) * float64(time.Second)).String()
+}
+
+// WriteCSV writes a line for every observation: what it was for, its settings, its figures.
+func WriteCSV(w io.Writer, f *File, history []Observation) error {
+	head := []string{"n", "phase", "trial", "round", "share", "rate", "workload", "score", "value", "violation", "failure", "error", "ended_early", "gpu_memory_gib", "took_s", "start_s"}
+	for i := range f.Knobs {
+		head = append(head, f.Knobs[i].Name)
+	}
+	names := map[string]bool{}
+	for i := range history {
+		for _, r := range history[i].Runs {
+			for k := range r.Figures {
+				names[k] = true
+			}
+		}
+	}
+	figs := slices.Sorted(maps.Keys(names))
+	out := csv.NewWriter(w)
+	if err := out.Write(append(append(head, figs...), "run", "command")); err != nil {
+		return fmt.Errorf("write CSV: %w", err)
+	}
+	for i := range history {
+		o := &history[i]
+		list := o.Runs
+		if len(list) == 0 {
+			list = []Measured{{}}
+		}
+		for _, m := range list {
+			if err := out.Write(csvRow(f, o, &m, figs)); err != nil {
+				return fmt.Errorf("write CSV: %w", err)
+			}
+		}
+	}
+	out.Flush()
+	if err := out.Error(); err != nil {
+		return fmt.Errorf("write CSV: %w", err)
+	}
+	return nil
+}
+
+func csvRow(f *File, o *Observation, m *Measured, figs []string) []string {
+	num := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+	kind, line := "", ""
+	if o.Failure != nil {
+		kind, line = string(o.Failure.Kind), o.Failure.Line
+	}
+	rate := num(o.Rate)
+	if o.Rate == Burst {
+		rate = "inf"
+	}
+	row := []string{
+		strconv.Itoa(o.N), string(o.Phase), strconv.Itoa(o.Trial), strconv.Itoa(o.Round), num(o.Share), rate, m.Workload, num(o.Score), num(o.Value),
+		num(o.Violation), kind, line, o.Early, num(o.MemoryGiB), num(o.TookS), num(o.StartS),
+	}
+	for i := range f.Knobs {
+		row = append(row, o.Settings[f.Knobs[i].Name])
+	}
+	for _, name := range figs {
+		v, ok := m.Figures[name]
+		text := ""
+		if ok {
+			text = num(v)
+		}
+		row = append(row, text)
+	}
+	return append(row, m.Run, o.Command)
+}
+
+// shownWhy are the figures that tell why one setting is better than another.
+var shownWhy = []struct{ name, text string }{
+	{"output_throughput", "output tokens per second"},
+	{"request_goodput", "good requests per second"},
+	{"p99_ttft_ms", "p99 TTFT in ms"},
+	{"mean_tpot_ms", "mean time per output token in ms"},
+	{"preemptions", "preemptions"},
+	{"running", "requests in a step"},
+	{"waiting", "requests waiting"},
+	{"kv_usage_pct", "KV cache in use, percent"},
+}
+
+// Differences are the figures in which the winner differs from the default, as sentences.
+func (r *Report) Differences() []string {
+	var out []string
+	for _, f := range shownWhy {
+		a, b := sumFigures(r.Default, f.name), sumFigures(r.Winner, f.name)
+		if a == b || a != 0 && math.Abs(b/a-1) < r.File.Margin {
+			continue
+		}
+		out = append(out, fmt.Sprintf("%s: %.4g instead of %.4g", f.text, b, a))
+	}
+	return out
+}

@@ -1,0 +1,205 @@
+package tune
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"spate/internal/search"
+	"spate/internal/sweep"
+)
+
+// plannedFile is what a folder was begun for.
+const plannedFile = "tune.json"
+
+// Events of a journal.
+const (
+	eventSeeds = "seeds" // what the simulator proposed
+	eventStart = "start"
+	eventDone  = "done"
+	eventEnd   = "end"
+)
+
+// Folder is where a search keeps its journal and its runs.
+type Folder struct {
+	*sweep.Work
+	History []Observation
+	Seeds   []search.Settings
+	Seeded  bool
+}
+
+// ChangedError says that a folder was begun for another file.
+type ChangedError struct {
+	Dir     string
+	Changes []string
+}
+
+// Error names what changed.
+func (e *ChangedError) Error() string {
+	return fmt.Sprintf("the search in %s was begun with another file: %s; put the file back, or name another folder with --output-dir", e.Dir, strings.Join(e.Changes, "; "))
+}
+
+// Open opens the folder of a search. One that was begun goes on if the file is still the same. What only
+// bounds the search may change.
+func Open(dir string, f *File) (*Folder, error) {
+	w, err := sweep.OpenWork(dir)
+	if err != nil {
+		return nil, err
+	}
+	d := &Folder{Work: w}
+	if err := d.begin(f); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return d, nil
+}
+
+func (d *Folder) begin(f *File) error {
+	data, err := os.ReadFile(filepath.Join(d.Dir, plannedFile))
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		if len(d.Journal) > 0 {
+			return fmt.Errorf("%s has a journal and no %s: it is not the folder of a search", d.Dir, plannedFile)
+		}
+		return d.Save(plannedFile, f)
+	case err != nil:
+		return fmt.Errorf("read what the search was begun with: %w", err)
+	}
+	var was File
+	if err := json.Unmarshal(data, &was); err != nil {
+		return fmt.Errorf("read %s: %w", plannedFile, err)
+	}
+	is := *f
+	was.Trials, was.Time, is.Trials, is.Time = 0, 0, 0, 0
+	if diff := sweep.Differences(was, is); len(diff) > 0 {
+		return &ChangedError{d.Dir, diff}
+	}
+	return d.recall()
+}
+
+// recall reads what was observed.
+func (d *Folder) recall() error {
+	for i, e := range d.Journal {
+		switch e.Event {
+		case eventSeeds:
+			d.Seeded = true
+			if err := json.Unmarshal(e.Data, &d.Seeds); err != nil {
+				return fmt.Errorf("journal line %d: %w", i+1, err)
+			}
+		case eventDone:
+			var o Observation
+			if err := json.Unmarshal(e.Data, &o); err != nil {
+				return fmt.Errorf("journal line %d: %w", i+1, err)
+			}
+			if o.N != len(d.History) {
+				return fmt.Errorf("journal line %d: step %d where %d is due", i+1, o.N, len(d.History))
+			}
+			d.History = append(d.History, o)
+		}
+	}
+	return nil
+}
+
+func (d *Folder) note(event, key string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode journal line: %w", err)
+	}
+	return d.Note(sweep.Entry{Event: event, Key: key, Data: data})
+}
+
+// Options of Run.
+type Options struct {
+	// Prior says what a simulator thinks well of, asked once the load is known; nil: there is none.
+	Prior func() ([]search.Settings, error)
+	Show  func(Progress)
+	Stop  <-chan struct{} // closed to end after what is running
+}
+
+// Progress is where a search stands.
+type Progress struct {
+	Now     *Step // being made; nil: between two
+	History []Observation
+	Tuner   *Tuner
+	Last    *Observation // that just came in
+	Earlier bool         // it was in the journal
+}
+
+// Run makes steps until the search is over, or it is stopped; stopped is true then. Every observation is in
+// the journal before the next step begins.
+func Run(ctx context.Context, d *Folder, t *Tuner, r Runner, o Options) (stopped bool, err error) {
+	show := o.Show
+	if show == nil {
+		show = func(Progress) {}
+	}
+	t.Seeds = d.Seeds
+	if n := len(d.History); n > 0 {
+		show(Progress{History: d.History, Tuner: t, Last: &d.History[n-1], Earlier: true})
+	}
+	for {
+		step, more, err := t.Next(d.History)
+		if err != nil || !more {
+			return false, errors.Join(err, d.over(err))
+		}
+		if isStopped(ctx, o.Stop) {
+			return true, nil
+		}
+		if step.Phase == Trial && o.Prior != nil && !d.Seeded {
+			if err := d.seed(t, o.Prior); err != nil {
+				return false, err
+			}
+			continue
+		}
+		if err := d.note(eventStart, step.Key(), step); err != nil {
+			return false, err
+		}
+		show(Progress{Now: &step, History: d.History, Tuner: t})
+		obs, err := r.Try(ctx, step)
+		if isStopped(ctx, o.Stop) {
+			return true, err
+		}
+		if err != nil {
+			return false, err
+		}
+		if err := d.note(eventDone, step.Key(), obs); err != nil {
+			return false, err
+		}
+		d.History = append(d.History, obs)
+		show(Progress{History: d.History, Tuner: t, Last: &d.History[len(d.History)-1]})
+	}
+}
+
+// seed asks the simulator and writes down what it said: a search that goes on must not hear anything else.
+func (d *Folder) seed(t *Tuner, prior func() ([]search.Settings, error)) error {
+	seeds, err := prior()
+	if err != nil {
+		return err
+	}
+	if err := d.note(eventSeeds, "", seeds); err != nil {
+		return err
+	}
+	d.Seeds, d.Seeded, t.Seeds = seeds, true, seeds
+	return nil
+}
+
+// over notes that the search came to its end.
+func (d *Folder) over(err error) error {
+	if err != nil || len(d.Journal) > 0 && d.Journal[len(d.Journal)-1].Event == eventEnd {
+		return nil
+	}
+	return d.note(eventEnd, "", struct{}{})
+}
+
+func isStopped(ctx context.Context, stop <-chan struct{}) bool {
+	select {
+	case <-stop:
+		return true
+	case <-ctx.Done():
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,171 @@
+// Package tune finds the server flags that meet a user's objective with few starts. A File says what may be
+// set, what is sent and what counts (file.go reads it, spaces.go has the ready spaces of engines, check.go the
+// rules that forbid a start); a Tuner decides from what happened so far what to do next (next.go): the knee of
+// the default, trials, finals against the default, a workload held out. Whoever runs the steps, on real
+// servers or in virtual time (virtual.go), gives Observations back; Run keeps them in a journal, so that a
+// search goes on after any interruption where it was. outcome.go says what came of it.
+//
+// search proposes settings, launch starts servers, sweep keeps the folder; the command line does the
+// measuring. Read this file first, then next.go.
+package tune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"spate/internal/config"
+	"spate/internal/launch"
+	"spate/internal/search"
+)
+
+// Phase is what a step is for.
+type Phase string
+
+// The phases, in their order.
+const (
+	Knee    Phase = "knee"    // how much load the default carries
+	Trial   Phase = "trial"   // a setting is tried; the first is the default
+	Drift   Phase = "drift"   // the default again, to see whether the machine has changed
+	Final   Phase = "final"   // the best settings and the default in turns
+	Holdout Phase = "holdout" // the winner and the default on a workload no trial has seen
+)
+
+// Step is something to measure: settings of a server, under a load.
+type Step struct {
+	N        int             `json:"n"` // position in the history
+	Phase    Phase           `json:"phase"`
+	Trial    int             `json:"trial"` // of whose settings; 0 is the default
+	Settings search.Settings `json:"settings"`
+	Share    float64         `json:"share"`              // of the full length of a run
+	Rate     float64         `json:"rate,omitempty"`     // requests per second; 0: as the workload has it
+	Round    int             `json:"round,omitempty"`    // of finals and holdout, from 1
+	Attempt  int             `json:"attempt,omitempty"`  // from 1 on after a transient failure
+	Deadline float64         `json:"deadline,omitempty"` // seconds after which a run is certainly worse than the best
+}
+
+// Key names a step's run folder.
+func (s *Step) Key() string { return fmt.Sprintf("%03d-%s-t%d", s.N, s.Phase, s.Trial) }
+
+// Measured is what a run of one workload showed: figures under vLLM's names.
+type Measured struct {
+	Workload string             `json:"workload"`
+	Figures  map[string]float64 `json:"figures"`
+	Run      string             `json:"run,omitempty"` // its folder
+}
+
+// Observation is a step that was made.
+type Observation struct {
+	Step
+	Runs      []Measured      `json:"runs,omitempty"`
+	Score     float64         `json:"score"`               // larger is better
+	Value     float64         `json:"value"`               // of the objective, as people read it
+	Violation float64         `json:"violation,omitempty"` // how far constraints were missed, relative
+	Missed    []string        `json:"missed,omitempty"`
+	Failure   *launch.Failure `json:"failure,omitempty"`
+	Early     string          `json:"ended_early,omitempty"` // why
+	Facts     *launch.Facts   `json:"server,omitempty"`
+	MemoryGiB float64         `json:"gpu_memory_gib,omitempty"`
+	Command   string          `json:"command,omitempty"`
+	TookS     float64         `json:"took_s"`
+	StartS    float64         `json:"start_s,omitempty"` // of it, until the server answered
+}
+
+// Transient reports whether the failure says nothing of the settings.
+func (o *Observation) Transient() bool {
+	return o.Failure != nil && o.Failure.Kind.Transient() && !o.Failure.UnderLoad
+}
+
+// Default reports whether the step ran the default.
+func (o *Observation) Default() bool { return o.Trial == 0 }
+
+// Runner makes a step. A server that fails is an observation; an error means that nothing can go on.
+type Runner interface {
+	Try(ctx context.Context, step Step) (Observation, error)
+}
+
+// Score is what an objective and constraints make of the figures of one or more workloads.
+func (f *File) Score(o *Observation) {
+	logs, weights := 0.0, 0.0
+	negative := false
+	o.Missed, o.Violation = nil, 0
+	for i := range o.Runs {
+		m := &o.Runs[i]
+		value, smaller := f.Objective.value(m.Figures, f.GPUs(o.Settings), f.Price)
+		negative = smaller
+		w := 1.0
+		for k := range f.Workloads {
+			if f.Workloads[k].Name == m.Workload && f.Workloads[k].Weight > 0 {
+				w = f.Workloads[k].Weight
+			}
+		}
+		logs, weights = logs+w*math.Log(value), weights+w
+		f.judge(o, m)
+	}
+	o.Value = math.Exp(logs / weights)
+	switch {
+	case len(o.Runs) == 0 || math.IsNaN(o.Value) || math.IsInf(o.Value, 0):
+		o.Value, o.Score, o.Violation = 0, 0, o.Violation+1
+		if len(o.Missed) == 0 {
+			o.Missed = []string{"the run does not show " + f.Objective.Metric}
+		}
+	case negative:
+		o.Score = -o.Value
+	default:
+		o.Score = o.Value
+	}
+}
+
+// judge adds the constraints a run missed.
+func (f *File) judge(o *Observation, m *Measured) {
+	for _, c := range f.limits {
+		v, ok := m.Figures[figureName(c)]
+		if !ok {
+			v = math.NaN()
+		}
+		if c.Met(v) {
+			continue
+		}
+		by := 1.0
+		if !math.IsNaN(v) && c.Bound > 0 {
+			by = min(math.Abs(v-c.Bound)/c.Bound, 100)
+		}
+		o.Violation += by
+		o.Missed = append(o.Missed, fmt.Sprintf("%s: %.4g", c.Text, v))
+	}
+	if f.MemoryGiB > 0 && o.MemoryGiB > f.MemoryGiB {
+		o.Violation += o.MemoryGiB/f.MemoryGiB - 1
+		o.Missed = append(o.Missed, fmt.Sprintf("gpu_memory<%gGiB: %.1f", f.MemoryGiB, o.MemoryGiB))
+	}
+}
+
+// Objectives are the constraints on figures.
+func (f *File) Objectives() []config.Objective { return f.limits }
+
+// figureName is the name a constraint's figure has among those of a run.
+func figureName(c config.Objective) string {
+	if c.Unit == "ms" {
+		return c.Stat + "_" + c.Metric + "_ms"
+	}
+	return c.Metric
+}
+
+// trial is an observation as strategies see it.
+func (o *Observation) trial() search.Trial {
+	t := search.Trial{Settings: o.Settings, Share: o.Share, Score: o.Score, Violation: o.Violation, Margin: math.NaN()}
+	if o.Failure != nil {
+		t.Failed, t.Transient = true, o.Transient()
+		t.Memory = o.Failure.Kind == launch.Memory || o.Failure.Kind == launch.KVSmall
+	}
+	return t
+}
+
+// errNothing is what a search without a single result ends with.
+var errNothing = errors.New("nothing could be measured")
+
+// pick are the observations of some phases.
+func pick(history []Observation, phases ...Phase) []Observation {
+	return slices.DeleteFunc(slices.Clone(history), func(o Observation) bool { return !slices.Contains(phases, o.Phase) })
+}

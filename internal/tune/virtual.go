@@ -1,0 +1,390 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"spate/internal/config"
+	"spate/internal/launch"
+	"spate/internal/metrics"
+	"spate/internal/predict"
+	"spate/internal/profile"
+	"spate/internal/search"
+	"spate/internal/sim"
+	"spate/internal/sim/catalog"
+	"spate/internal/sim/cluster"
+	"spate/internal/sim/engineconf"
+	"spate/internal/stats"
+)
+
+// Resolve turns arguments of bench into settings.
+type Resolve func(args []string) (*config.Bench, error)
+
+// Burst is the rate of requests that are all sent at once.
+const Burst = math.MaxFloat32
+
+// Virtual makes steps on a simulated server in virtual time. Nothing is started, and the same step gives the
+// same figures.
+type Virtual struct {
+	File    *File
+	Profile *profile.Profile // nil: computed from the datasheet
+	Jitter  float64          // sigma of log-normal noise on every step, other in each run
+	Start   time.Duration    // what a start is taken to cost
+	Load    func(*config.Bench) (*predict.Load, error)
+	Resolve Resolve
+
+	base  *engineconf.Conf
+	loads map[string]*predict.Load
+}
+
+// NewVirtual checks that the file's server can be simulated.
+func NewVirtual(f *File, prof *profile.Profile, resolve Resolve) (*Virtual, error) {
+	v := &Virtual{File: f, Profile: prof, Load: predict.NewLoad, Resolve: resolve, Start: time.Minute, loads: map[string]*predict.Load{}}
+	if prof != nil {
+		facts := prof.Engine.Settings()
+		facts.Blocks = 0
+		if c, err := facts.Resolve(); err == nil {
+			v.base = c
+		}
+		return v, nil
+	}
+	if !f.vllm() {
+		return nil, fmt.Errorf("server %s cannot be simulated from its flags: name a profile", f.Server.Kind)
+	}
+	s, err := f.Settings(f.Defaults())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.Resolve(); err != nil {
+		var refused *catalog.StartError
+		if !errors.As(err, &refused) {
+			return nil, fmt.Errorf("the default cannot be simulated: %w", err)
+		}
+	}
+	return v, nil
+}
+
+// Try implements Runner.
+func (v *Virtual) Try(_ context.Context, step Step) (Observation, error) {
+	o := Observation{Step: step, Command: v.File.Line(step.Settings)}
+	cl, err := v.cluster(step.Settings, v.seed(step))
+	if err != nil {
+		var refused *catalog.StartError
+		if !errors.As(err, &refused) {
+			return o, err
+		}
+		f := launch.Classify(refused.Error())
+		f.Command = o.Command
+		o.Failure = &f
+		return o, nil
+	}
+	o.TookS, o.StartS = v.Start.Seconds(), v.Start.Seconds()
+	for _, w := range v.File.sent(step.Phase) {
+		m, err := v.measure(cl, w, step)
+		if err != nil {
+			return o, err
+		}
+		o.Runs = append(o.Runs, m)
+		o.TookS += m.Figures["duration"]
+	}
+	v.File.Score(&o)
+	return o, nil
+}
+
+// sent are the workloads of a phase.
+func (f *File) sent(p Phase) []Workload {
+	if p == Holdout {
+		return []Workload{*f.Held}
+	}
+	return f.Workloads
+}
+
+// seed tells runs apart where they are noisy; without noise all are alike, whenever they are made.
+func (v *Virtual) seed(step Step) uint64 {
+	if v.Jitter == 0 {
+		return v.File.Seed
+	}
+	return v.File.Seed + 1_000_003*uint64(step.N+1)
+}
+
+// cluster is the simulated server with some settings.
+func (v *Virtual) cluster(set search.Settings, seed uint64) (cluster.Config, error) {
+	s, err := v.File.Settings(set)
+	if err != nil {
+		return cluster.Config{}, err
+	}
+	var cl cluster.Config
+	switch {
+	case v.Profile == nil:
+		c, err := s.Resolve()
+		if err != nil {
+			return cl, err
+		}
+		cl = c.Cluster(seed)
+	default:
+		if cl, err = v.measured(s, seed); err != nil {
+			return cl, err
+		}
+	}
+	cl.Log = time.Hour
+	for i := range cl.Engines {
+		if v.Jitter > 0 {
+			cl.Engines[i].Jitter = v.Jitter
+		}
+	}
+	return cl, nil
+}
+
+// measured is a calibrated server with other flags: its step times stay, its scheduler follows the flags, and
+// its KV cache grows and shrinks as the memory plan says.
+func (v *Virtual) measured(s *engineconf.Settings, seed uint64) (cluster.Config, error) {
+	cl := v.Profile.Cluster(&v.Profile.Cost, seed)
+	cl.Engines = slices.Clone(cl.Engines)
+	var c *engineconf.Conf
+	if v.base != nil {
+		facts := v.Profile.Engine.Settings()
+		s.Model, s.GPU = facts.Model, facts.GPU
+		if s.Version == "" {
+			s.Version = facts.Version
+		}
+		if s.TP <= 1 {
+			s.TP = facts.TP
+		}
+		if s.MaxModelLen == 0 {
+			s.MaxModelLen = facts.MaxModelLen
+		}
+		var err error
+		if c, err = s.Resolve(); err != nil {
+			return cl, err
+		}
+	}
+	for i := range cl.Engines {
+		to := &cl.Engines[i].Sim
+		if c == nil {
+			overrideSim(to, s)
+		} else {
+			tokens := float64(to.Blocks*to.BlockSize) * float64(c.Budget.Blocks*c.Block) / float64(v.base.Budget.Blocks*v.base.Block)
+			next := c.Sim
+			next.Blocks, next.Seed = max(1, int(tokens)/next.BlockSize), seed
+			*to = next
+		}
+		if err := to.Check(); err != nil {
+			return cl, &catalog.StartError{Type: "ValueError", Message: err.Error()}
+		}
+	}
+	return cl, nil
+}
+
+// overrideSim applies flags to a scheduler of which nothing else is known.
+func overrideSim(c *sim.Config, s *engineconf.Settings) {
+	for _, f := range []struct {
+		to *int
+		v  int
+	}{{&c.MaxSeqs, s.MaxSeqs}, {&c.MaxTokens, s.MaxTokens}, {&c.MaxModelLen, s.MaxModelLen}, {&c.Blocks, s.Blocks}, {&c.LongPrefill, s.LongPrefill}} {
+		if f.v > 0 {
+			*f.to = f.v
+		}
+	}
+	if s.Block > 0 && s.Block != c.BlockSize {
+		c.Blocks, c.BlockSize = c.Blocks*c.BlockSize/s.Block, s.Block
+	}
+	if s.Prefix != nil {
+		c.PrefixCaching = *s.Prefix
+	}
+	if s.Async != nil {
+		c.Async = *s.Async
+	}
+	c.DelayFactor, c.Steps = s.Delay, max(c.Steps, s.Steps)
+}
+
+// Config are the settings of one run of a step: load and length.
+func (s *Step) Config(args []string, resolve Resolve) (*config.Bench, error) {
+	args = slices.Clone(args)
+	switch {
+	case s.Rate == Burst:
+		args = append(args, "--request-rate", "inf")
+	case s.Rate > 0:
+		args = append(args, "--request-rate", strconv.FormatFloat(s.Rate, 'f', -1, 64))
+	}
+	cfg, err := resolve(args)
+	if err != nil {
+		return nil, err
+	}
+	if s.Share < 1 {
+		cfg.Load.NumPrompts = int(math.Ceil(float64(cfg.Load.NumPrompts) * s.Share))
+		cfg.Load.Duration = time.Duration(float64(cfg.Load.Duration) * s.Share)
+	}
+	if s.Round > 1 {
+		cfg.Load.Seed += int64(s.Round) - 1 // repeats with the same arrivals would agree more than they should
+	}
+	return cfg, nil
+}
+
+// measure runs one workload.
+func (v *Virtual) measure(cl cluster.Config, w Workload, step Step) (Measured, error) {
+	m := Measured{Workload: w.Name}
+	key := fmt.Sprintf("%s %g %g %d", w.Name, step.Rate, step.Share, step.Round)
+	cfg, err := step.Config(w.Args, v.Resolve)
+	if err != nil {
+		return m, fmt.Errorf("workload %s: %w", w.Name, err)
+	}
+	l := v.loads[key]
+	if l == nil {
+		if l, err = v.Load(cfg); err != nil {
+			return m, fmt.Errorf("workload %s: %w", w.Name, err)
+		}
+		v.loads[key] = l
+	}
+	server, err := cluster.New(cl)
+	if err != nil {
+		return m, fmt.Errorf("start a simulated server: %w", err)
+	}
+	to := cluster.Load{Slots: l.Slots, Until: l.Until, Calls: func(yield func(cluster.Call) bool) {
+		for i := range l.Requests {
+			if !yield(l.Requests[i].Call) {
+				return
+			}
+		}
+	}}
+	if l.Until > 0 && l.Grace >= 0 {
+		to.Cancel = l.Until + l.Grace
+	}
+	res, err := server.Run(to)
+	if err != nil {
+		return m, fmt.Errorf("simulate: %w", err)
+	}
+	m.Figures = figures(res, cfg, v.File.limits)
+	return m, nil
+}
+
+// usual are the percentiles every observation has.
+var usual = []float64{50, 90, 95, 99}
+
+// figures are those of a simulated run under vLLM's names.
+func figures(res *cluster.Result, cfg *config.Bench, limits []config.Objective) map[string]float64 {
+	by := map[string][]float64{}
+	good, out, in := 0, 0, 0
+	for i := range res.Requests {
+		r := &res.Requests[i]
+		if r.Failed {
+			continue
+		}
+		in, out = in+r.In, out+r.Got
+		one := map[string]float64{"ttft": ms(r.First - r.Sent), "e2el": ms(r.Last - r.Sent)}
+		if r.Got > 1 {
+			one["tpot"] = ms(r.Last-r.First) / float64(r.Got-1)
+		}
+		if meets(one, cfg.Check.Goodput) {
+			good++
+		}
+		for name, x := range one {
+			by[name] = append(by[name], x)
+		}
+	}
+	for _, g := range res.Gaps {
+		for range g.N {
+			by["itl"] = append(by["itl"], ms(g.D))
+		}
+	}
+	n, d := len(by["ttft"]), max(res.Duration.Seconds(), 1e-9)
+	fig := map[string]float64{
+		"completed": float64(n), "duration": d, "request_throughput": float64(n) / d, "output_throughput": float64(out) / d,
+		"total_token_throughput": float64(in+out) / d, "error_rate": float64(len(res.Requests)-n) / float64(max(1, len(res.Requests))),
+	}
+	if len(cfg.Check.Goodput) > 0 {
+		fig["request_goodput"], fig["goodput_ratio"] = float64(good)/d, float64(good)/float64(max(1, len(res.Requests)))
+	}
+	for name, xs := range by {
+		slices.Sort(xs)
+		dist(fig, name, xs, limits)
+	}
+	for i := range res.Engines {
+		fig["preemptions"] += float64(res.Engines[i].Preemptions)
+	}
+	return fig
+}
+
+// meets reports whether a request keeps the limits of --goodput.
+func meets(one map[string]float64, limits []config.Limit) bool {
+	for _, l := range limits {
+		if one[string(l.Metric)] > l.MS {
+			return false
+		}
+	}
+	return true
+}
+
+func dist(fig map[string]float64, name string, sorted []float64, limits []config.Objective) {
+	fig["mean_"+name+"_ms"] = stats.Mean(sorted)
+	fig["median_"+name+"_ms"] = stats.SortedPercentile(sorted, 50)
+	fig["max_"+name+"_ms"], fig["min_"+name+"_ms"] = sorted[len(sorted)-1], sorted[0]
+	for _, p := range usual {
+		fig[fmt.Sprintf("p%g_%s_ms", p, name)] = stats.SortedPercentile(sorted, p)
+	}
+	for _, o := range limits {
+		if o.IsPct && o.Metric == name {
+			fig[figureName(o)] = stats.SortedPercentile(sorted, o.Pct)
+		}
+	}
+}
+
+func ms(d time.Duration) float64 { return float64(d) / 1e6 }
+
+// Percentiles are those a run has to compute for the file's constraints and objective.
+func (f *File) Percentiles() []float64 {
+	out := slices.Clone(usual)
+	for _, o := range f.limits {
+		if o.IsPct && !slices.Contains(out, o.Pct) {
+			out = append(out, o.Pct)
+		}
+	}
+	if o, err := config.ParseObjective(f.Objective.Metric + "<1"); err == nil && o.IsPct && !slices.Contains(out, o.Pct) {
+		out = append(out, o.Pct)
+	}
+	return out
+}
+
+// FromSummary are the figures of a measured run.
+func (f *File) FromSummary(s *metrics.Summary) map[string]float64 {
+	fig := map[string]float64{}
+	put := func(name string, v float64) {
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			fig[name] = v
+		}
+	}
+	put("completed", float64(s.Completed))
+	put("duration", s.DurationS)
+	put("request_throughput", s.RequestThroughput)
+	put("output_throughput", s.OutputThroughput)
+	put("total_token_throughput", s.TotalTokenThroughput)
+	if s.RequestGoodput != nil {
+		put("request_goodput", *s.RequestGoodput)
+	}
+	if s.Goodput != nil {
+		put("goodput_ratio", s.Goodput.Share)
+	}
+	if bad := s.ErrorAdjusted.Failures; s.Completed+bad > 0 {
+		put("error_rate", float64(bad)/float64(s.Completed+bad))
+	}
+	for name, d := range map[string]*metrics.Dist{"ttft": &s.TTFT, "tpot": &s.TPOT, "itl": &s.ITL, "e2el": &s.E2EL} {
+		if d.N == 0 {
+			continue
+		}
+		put("mean_"+name+"_ms", d.Mean)
+		put("median_"+name+"_ms", d.Median)
+		put("std_"+name+"_ms", d.Std)
+		put("max_"+name+"_ms", d.Max)
+		put("min_"+name+"_ms", d.Min)
+		for _, p := range f.Percentiles() {
+			if q, ok := d.At(p); ok && !q.Infinite {
+				put(fmt.Sprintf("p%g_%s_ms", p, name), q.Value)
+			}
+		}
+	}
+	return fig
+}
