@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"spate/internal/cli"
+	"spate/internal/dialect"
 	"spate/internal/flags"
 )
 
@@ -174,6 +175,22 @@ func spateArgs(words []string) ([]string, bool) {
 	return nil, false
 }
 
+// inOwnWords translates a command line of another tool, marked by a leading --compat.
+func inOwnWords(args []string) ([]string, error) {
+	if len(args) < 2 || args[0] != "--compat" {
+		return args, nil
+	}
+	name, err := dialect.Parse(args[1])
+	if err != nil {
+		return nil, err
+	}
+	t, err := name.Arguments(args[2:])
+	if err != nil {
+		return nil, err
+	}
+	return t.Args, nil
+}
+
 // checkCommand has bench lines parsed for real, and looks the flags of other commands up in their help.
 func checkCommand(t *testing.T, doc, line string, args []string) {
 	t.Helper()
@@ -185,7 +202,11 @@ func checkCommand(t *testing.T, doc, line string, args []string) {
 		if len(rest) > 0 && rest[0] == "serve" {
 			rest = rest[1:]
 		}
-		if _, err := flags.Parse(rest, options()); err != nil {
+		rest, err := inOwnWords(rest)
+		if err == nil {
+			_, err = flags.Parse(rest, options())
+		}
+		if err != nil {
 			t.Errorf("%s: %s\n%v", doc, line, err)
 		}
 		return
