@@ -21,7 +21,7 @@ type Translated struct {
 }
 
 // PromptsPath stands for the file of Prompts.
-const PromptsPath = "{prompts}"
+const PromptsPath = "{prompts}.jsonl"
 
 // Arguments reads a tool's arguments. Those it does not know are handed on, for spate's own reader to take
 // or to refuse.
