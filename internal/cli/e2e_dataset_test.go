@@ -5,9 +5,14 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"spate/internal/call"
@@ -48,6 +53,8 @@ func TestDatasetsEndToEnd(t *testing.T) {
 		"question.jsonl":          `{"category": "qa", "turns": ["what is it", "and then"]}` + "\n" + `{"category": "math", "turns": ["one and one"]}`,
 		"hub/data/test.jsonl":     `{"question": "how many are there"}` + "\n" + `{"question": "and how few"}`,
 		"hub/data/train.csv":      "question\nnot this one\n",
+		"images.jsonl":            `{"prompt": "what is it", "image_files": ["one.png"]}`,
+		"one.png":                 "not really a picture",
 		"speed/qualitative.jsonl": `{"category": "qa", "messages": [{"role": "user", "content": "tell me"}]}`,
 	})
 	cases := []struct {
@@ -57,7 +64,7 @@ func TestDatasetsEndToEnd(t *testing.T) {
 		out  []int  // output tokens of each, where they are known
 		note string // somewhere in the findings
 	}{
-		{name: "prefix_repetition", args: []string{"--num-prompts", "7", "--prefix-repetition-num-prefixes", "2", "--prefix-repetition-prefix-len", "20", "--prefix-repetition-suffix-len", "5", "--prefix-repetition-output-len", "4"}, want: 6, out: []int{4, 4, 4, 4, 4, 4}, note: "6 requests are sent"},
+		{name: "prefix_repetition", args: []string{"--num-prompts", "7", "--prefix-repetition-num-prefixes", "2", "--prefix-repetition-prefix-len", "20", "--prefix-repetition-suffix-len", "5", "--prefix-repetition-output-len", "4"}, want: 6, out: []int{4, 4, 4, 4, 4, 4}},
 		{name: "generated-shared-prefix", args: []string{"--gsp-num-groups", "3", "--gsp-prompts-per-group", "2", "--gsp-system-prompt-len", "30", "--gsp-question-len", "6", "--gsp-output-len", "3"}, want: 6, out: []int{3, 3, 3, 3, 3, 3}},
 		{name: "generated-shared-prefix", args: []string{"--num-prompts", "4", "--gsp-num-groups", "3", "--gsp-prompts-per-group", "2", "--gsp-system-prompt-len", "30", "--gsp-output-len", "3", "--gsp-group-distribution", "zipf"}, want: 4},
 		{name: "burstgpt", args: []string{"--dataset-path", at("burst.csv"), "--num-prompts", "3"}, want: 3},
@@ -67,6 +74,10 @@ func TestDatasetsEndToEnd(t *testing.T) {
 		{name: "timed_trace", args: []string{"--dataset-path", at("trace.jsonl"), "--no-self-timed", "--request-rate", "100", "--timed-trace-chunk-hash-size", "512"}, want: 4, out: []int{3, 4, 5, 6}},
 		{name: "spec_bench", args: []string{"--dataset-path", at("question.jsonl"), "--num-prompts", "0", "--spec-bench-category", "qa", "--spec-bench-output-len", "3"}, want: 1, out: []int{3}},
 		{name: "hf", args: []string{"--dataset-path", at("hub"), "--hf-split", "test", "--num-prompts", "-1", "--hf-output-len", "3"}, want: 2, out: []int{3, 3}, note: "column \"question\""},
+		{name: "random", args: []string{"--num-prompts", "5", "--isl", "normal(40,10)", "--osl", "uniform(3,5)"}, want: 5},
+		{name: "random", args: []string{"--num-prompts", "4", "--seq-dist", "30,2:1;20,2:1"}, want: 4, out: []int{2, 2, 2, 2}},
+		{name: "random-mm", args: []string{"--backend", "openai-chat", "--num-prompts", "2", "--isl", "20", "--osl", "3", "--random-mm-bucket-config", "{(32, 32, 1): 1.0}"}, want: 2, out: []int{3, 3}},
+		{name: "custom_image", args: []string{"--backend", "openai-chat", "--dataset-path", at("images.jsonl"), "--num-prompts", "-1", "--osl", "3", "--custom-ensure-client-side-data"}, want: 1, out: []int{3}},
 		{name: "speed_bench", args: []string{"--dataset-path", at("speed"), "--num-prompts", "2", "--speed-bench-output-len", "3"}, want: 2, out: []int{3, 3}},
 	}
 	for i, c := range cases {
@@ -84,6 +95,75 @@ func TestDatasetsEndToEnd(t *testing.T) {
 			}
 			if c.note != "" && !strings.Contains(strings.Join(e.result().Notes, "\n"), c.note) {
 				t.Errorf("no note with %q: %q", c.note, e.result().Notes)
+			}
+		})
+	}
+}
+
+// poolingServer embeds, ranks and writes down speech; it notes what it was sent.
+func poolingServer(t *testing.T) (url string, seen func() []string) {
+	t.Helper()
+	var mu sync.Mutex
+	var all []string
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			http.NotFound(w, r)
+			return
+		}
+		note := r.URL.Path
+		if file, head, err := r.FormFile("file"); err == nil {
+			data, _ := io.ReadAll(file)
+			note += fmt.Sprintf(" %s of %d bytes", head.Filename, len(data))
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"hello\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\" you\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+		} else {
+			var body struct {
+				Input     []string
+				Query     string
+				Documents []string
+			}
+			_ = json.NewDecoder(r.Body).Decode(&body)
+			note += fmt.Sprintf(" %d inputs, %d documents, query %v", len(body.Input), len(body.Documents), body.Query != "")
+			_, _ = io.WriteString(w, `{"data":[{"embedding":[0.5]}],"results":[],"usage":{"prompt_tokens":7,"total_tokens":7}}`)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, note)
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		slices.Sort(all)
+		return all
+	}
+}
+
+func TestPoolingDatasetsEndToEnd(t *testing.T) {
+	t.Parallel()
+	at := datasetFiles(t, map[string]string{"talk.jsonl": `{"prompt": "", "audio": "talk.wav"}`, "talk.wav": "RIFF"})
+	for _, c := range []struct {
+		name string
+		args []string
+		want []string
+	}{
+		{"batch", []string{"--backend", "openai-embeddings", "--dataset-name", "random", "--random-batch-size", "3"}, []string{"/v1/embeddings 1 inputs, 0 documents, query false", "/v1/embeddings 3 inputs, 0 documents, query false"}},
+		{"rerank", []string{"--backend", "vllm-rerank", "--dataset-name", "random-rerank", "--random-batch-size", "2"}, []string{"/v1/rerank 0 inputs, 2 documents, query true", "/v1/rerank 0 inputs, 2 documents, query true"}},
+		{"speech", []string{"--backend", "openai-audio", "--dataset-name", "custom_audio", "--dataset-path", at("talk.jsonl"), "--num-prompts", "-1"}, []string{"/v1/audio/transcriptions talk.wav of 4 bytes"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			url, seen := poolingServer(t)
+			args := append([]string{"--base-url", url, "--model", "m", "--no-observe", "--num-prompts", "4", "--isl", "20"}, c.args...)
+			e := benchCmd(t, args...).want(ExitDone)
+			for _, r := range e.measured() {
+				if r.Outcome != call.OK {
+					t.Errorf("%s: %s", r.Outcome, r.Err)
+				}
+			}
+			got := slices.DeleteFunc(seen(), func(s string) bool { return strings.Contains(s, "tokenize") })
+			if !slices.Equal(got, c.want) {
+				t.Errorf("the server saw %q, want %q\n%s", got, c.want, e.stderr)
 			}
 		})
 	}

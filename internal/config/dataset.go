@@ -1,11 +1,13 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"spate/internal/protocol"
 	"spate/internal/workload"
 )
 
@@ -23,6 +25,10 @@ const (
 	DatasetSpecBench  = "spec_bench"
 	DatasetSpeedBench = "speed_bench"
 	DatasetHF         = "hf"
+	DatasetRandomMM   = "random-mm"
+	DatasetRerank     = "random-rerank"
+	DatasetImages     = "custom_image"
+	DatasetAudio      = "custom_audio"
 )
 
 // Shared configures generated-shared-prefix.
@@ -70,7 +76,10 @@ func (b *Bench) SelfTimed() bool { return b.Load.SelfTimed != nil && *b.Load.Sel
 // resolveDataset fills what depends on which dataset it is.
 func (b *Bench) resolveDataset(note func(string, ...any)) {
 	d := &b.Dataset
+	b.resolveSpread()
 	switch d.Name {
+	case "custom_mm":
+		d.Name = DatasetImages // its name before vLLM 0.24
 	case DatasetMooncake:
 		if !b.Has("timed-trace-chunk-hash-size") {
 			d.TimedTrace.ChunkHashSize = 512
@@ -90,9 +99,86 @@ func (b *Bench) resolveDataset(note func(string, ...any)) {
 			note("--request-rate is not used: the trace's own times are (--no-self-timed uses the rate)")
 		}
 	}
-	if d.Name == DatasetRandom || d.Name == DatasetShared || d.trace() {
+	if d.Name == DatasetRandom || d.Name == DatasetRandomMM || d.Name == DatasetShared || d.trace() {
 		b.Body.IgnoreEOS = true // vLLM and SGLang ask for exact lengths whenever prompts are synthetic
 	}
+}
+
+// resolveSpread turns standard deviations into laws.
+func (b *Bench) resolveSpread() {
+	d := &b.Dataset
+	if d.InputStd > 0 && d.InputDist == "" {
+		d.InputDist = workload.Dist{Law: "normal", A: float64(d.Random.InputLen), B: d.InputStd}.String()
+	}
+	if d.OutputStd > 0 && d.OutputDist == "" {
+		d.OutputDist = workload.Dist{Law: "normal", A: float64(d.Random.OutputLen), B: d.OutputStd}.String()
+	}
+}
+
+// random reports a dataset whose text is random tokens.
+func (d *Dataset) random() bool {
+	return d.Name == DatasetRandom || d.Name == DatasetRandomMM || d.Name == DatasetRerank
+}
+
+// checkSpread holds the rules of lengths that follow a law.
+func (b *Bench) checkSpread(c *checker) {
+	d := &b.Dataset
+	for _, law := range []struct{ flag, text string }{{"input-len", d.InputDist}, {"output-len", d.OutputDist}} {
+		if law.text == "" {
+			continue
+		}
+		_, err := workload.ParseDist(law.text)
+		c.want(err == nil, law.flag, "%v", err)
+		c.clash(d.Name != DatasetRandom && d.Name != DatasetRandomMM, law.flag, "dataset-name", "only random prompts have lengths by a law")
+		c.clash(b.Has("random-range-ratio"), law.flag, "random-range-ratio", "both say how lengths are spread")
+		c.clash(d.Joint != "", law.flag, "seq-dist", "both say how lengths are spread")
+	}
+	c.want(d.InputStd >= 0, "isl-stddev", "%v is negative", d.InputStd)
+	c.want(d.OutputStd >= 0, "osl-stddev", "%v is negative", d.OutputStd)
+	if d.Joint != "" {
+		_, err := workload.ParseBuckets(d.Joint)
+		c.want(err == nil, "seq-dist", "%v", err)
+		c.clash(d.Name != DatasetRandom && d.Name != DatasetRandomMM, "seq-dist", "dataset-name", "only random prompts have lengths by weight")
+	}
+}
+
+// checkMedia holds the rules of batches, rankings, pictures and sound.
+func (b *Bench) checkMedia(c *checker) {
+	d, p := &b.Dataset, b.Target.Backend.Protocol()
+	r, mm := d.Random, d.RandomMM
+	c.want(r.BatchSize > 0 || !b.Has("random-batch-size"), "random-batch-size", "%d is not above 0", r.BatchSize)
+	c.clash(r.BatchSize > 1 && d.Name == DatasetRandom && !b.Target.Backend.Pools(), "random-batch-size", "backend",
+		fmt.Sprintf("%s answers one prompt at a time; embedding servers take several", b.Target.Backend))
+	switch d.Name {
+	case DatasetRerank:
+		c.clash(!b.Target.Backend.Pools(), "dataset-name", "backend", "random-rerank needs a server that ranks: use --backend vllm-rerank")
+	case DatasetRandomMM:
+		c.clash(!b.Target.Backend.Chat(), "dataset-name", "backend", "pictures go into chat messages: use --backend openai-chat")
+		_, err := workload.ParseSizes(mm.Buckets)
+		c.want(err == nil, "random-mm-bucket-config", "%v", err)
+		_, err = mm.Limit()
+		c.want(err == nil, "random-mm-limit-mm-per-prompt", "%v", err)
+		c.want(mm.BaseItems >= 0, "random-mm-base-items-per-request", "%d is negative", mm.BaseItems)
+		c.want(mm.ItemsRatio >= 0 && mm.ItemsRatio <= 1, "random-mm-num-mm-items-range-ratio", "%v is not between 0 and 1", mm.ItemsRatio)
+	case DatasetImages:
+		c.clash(!b.Target.Backend.Chat(), "dataset-name", "backend", "images go into chat messages: use --backend openai-chat")
+	case DatasetAudio:
+		c.clash(!b.Target.Backend.Chat() && p.Family != protocol.Audio, "dataset-name", "backend", "audio goes to --backend openai-audio, or into the messages of openai-chat")
+	}
+}
+
+// Limit is the most pictures a request may have.
+func (m *RandomMM) Limit() (int, error) {
+	limit := map[string]int{}
+	if len(m.LimitPerPrompt) > 0 {
+		if err := json.Unmarshal(m.LimitPerPrompt, &limit); err != nil {
+			return 0, fmt.Errorf("%s is not an object of whole numbers", m.LimitPerPrompt)
+		}
+	}
+	if n, ok := limit["image"]; ok {
+		return max(0, n), nil
+	}
+	return 255, nil
 }
 
 // checkPath holds the dataset's rule on --dataset-path.
@@ -149,7 +235,7 @@ func (b *Bench) checkTrace(c *checker) {
 func (b *Bench) checkRows(c *checker) {
 	d := &b.Dataset
 	switch d.Name {
-	case DatasetCustom:
+	case DatasetCustom, DatasetImages, DatasetAudio:
 		c.want(d.Path == "" || strings.HasSuffix(d.Path, ".jsonl"), "dataset-path", "%q does not end in .jsonl", d.Path)
 		c.want(d.Custom.OutputLen > 0 || d.Custom.OutputLen == -1, "custom-output-len",
 			"%d is neither above 0 nor -1 (take output_tokens from the row)", d.Custom.OutputLen)

@@ -184,9 +184,12 @@ func (b *Bench) checkDataset(c *checker) {
 	b.checkTrace(c)
 	b.checkGenerated(c)
 	b.checkRows(c)
-	switch d.Name {
-	case DatasetRandom:
+	b.checkSpread(c)
+	b.checkMedia(c)
+	if d.random() {
 		b.checkRandom(c)
+	}
+	switch d.Name {
 	case DatasetSonnet:
 		s := d.Sonnet
 		c.want(s.OutputLen > 0, "sonnet-output-len", "%d is not above 0", s.OutputLen)

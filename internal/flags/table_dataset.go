@@ -44,16 +44,23 @@ func datasetFlags(b *config.Bench) []Def {
 			Help: "send custom prompts as they stand", Also: also("custom-skip-chat-template"),
 		},
 		{
-			Name: "enable-multimodal-chat", Group: GroupDataset, VLLM: true, value: toggle(&d.MultimodalChat), Needs: mediaDatasets,
-			Help: "build chat messages in the dataset",
+			Name: "enable-multimodal-chat", Group: GroupDataset, VLLM: true, value: toggle(&d.MultimodalChat),
+			Help: "build chat messages in the dataset; images always go that way here, audio where the backend speaks chat",
 		},
 		{
-			Name: "input-len", Group: GroupDataset, VLLM: true, Main: true, value: maybeInt(&d.InputLen), Meta: "TOKENS",
-			Help: "prompt length, whichever dataset makes prompts of a length", Also: also("isl"),
+			Name: "input-len", Group: GroupDataset, VLLM: true, Main: true, value: spread(&d.InputLen, &d.InputDist), Meta: "TOKENS",
+			Help: "prompt length, whichever dataset makes prompts of a length; random ones also by a law: normal(480,240), lognormal(480,240), uniform(100,500), exponential(480), empirical(FILE)",
+			Also: also("isl"),
 		},
 		{
-			Name: "output-len", Group: GroupDataset, VLLM: true, Main: true, value: maybeInt(&d.OutputLen), Meta: "TOKENS",
-			Help: "output length, whichever the dataset", Also: also("osl"),
+			Name: "output-len", Group: GroupDataset, VLLM: true, Main: true, value: spread(&d.OutputLen, &d.OutputDist), Meta: "TOKENS",
+			Help: "output length, whichever the dataset; a law as for --input-len", Also: also("osl"),
+		},
+		{Name: "isl-stddev", Group: GroupDataset, value: finite(&d.InputStd), Default: "0.0", Meta: "TOKENS", Help: "standard deviation of random prompt lengths around --input-len"},
+		{Name: "osl-stddev", Group: GroupDataset, value: finite(&d.OutputStd), Default: "0.0", Meta: "TOKENS", Help: "standard deviation of random output lengths around --output-len"},
+		{
+			Name: "seq-dist", Group: GroupDataset, value: str(&d.Joint), Meta: "IN,OUT:WEIGHT;...", Also: also("sequence-distribution"),
+			Help: "pairs of random lengths and their weights: 128,64:25;512,128:75; 128|20,64|10:25 spreads them",
 		},
 	}
 	defs = append(defs, randomFlags(d)...)
@@ -61,6 +68,7 @@ func datasetFlags(b *config.Bench) []Def {
 	defs = append(defs, groupFlags(d)...)
 	defs = append(defs, traceFlags(d)...)
 	defs = append(defs, hubFlags(d)...)
+	defs = append(defs, mediaFlags(d)...)
 	return append(defs, laterDatasetFlags(d)...)
 }
 
@@ -105,8 +113,8 @@ func randomFlags(d *config.Dataset) []Def {
 			Name: "random-prefix-len", Group: GroupDataset, VLLM: true, Default: "0", value: integer(&r.PrefixLen), Meta: "TOKENS",
 			Help: "tokens every random prompt begins with, before its own", Also: also("prefix-prompt-length", "shared-system-prompt-length"),
 		},
-		{Name: "random-batch-size", Group: GroupDataset, VLLM: true, Default: "1", value: integer(&r.BatchSize), Needs: poolingBackends, Help: "prompts per request"},
-		{Name: "no-reranker", Group: GroupDataset, VLLM: true, value: toggle(&r.NoReranker), Needs: poolingBackends, Help: "rerank without a reranker model"},
+		{Name: "random-batch-size", Group: GroupDataset, VLLM: true, Default: "1", value: integer(&r.BatchSize), Help: "random prompts in each request to an embedding server; documents in each of random-rerank"},
+		{Name: "no-reranker", Group: GroupDataset, VLLM: true, value: toggle(&r.NoReranker), Help: "random-rerank for a model that embeds query and documents apart"},
 		{
 			Name: "salt", Group: GroupDataset, Main: true, value: str(&d.Salt),
 			Help: "text put before every prompt, so that a repeated run does not measure the server's prefix cache; auto makes a new one each run",
@@ -121,14 +129,13 @@ func fileFlags(d *config.Dataset) []Def {
 		{Name: "sonnet-prefix-len", Group: GroupDataset, VLLM: true, Default: "200", value: integer(&d.Sonnet.PrefixLen), Meta: "TOKENS", Help: "common beginning of sonnet prompts"},
 		{Name: "sharegpt-output-len", Group: GroupDataset, VLLM: true, value: maybeInt(&d.ShareGPT.OutputLen), Meta: "TOKENS", Help: "output length of sharegpt; without it, as long as the recorded answer"},
 		{Name: "custom-output-len", Group: GroupDataset, VLLM: true, Default: "256", value: integer(&d.Custom.OutputLen), Meta: "TOKENS", Help: "output length of custom; -1 takes output_tokens from the row"},
-		{Name: "custom-ensure-client-side-data", Group: GroupDataset, VLLM: true, value: toggle(&d.Custom.EnsureClientSideData), Needs: mediaDatasets, Help: "send media inline"},
+		{Name: "custom-ensure-client-side-data", Group: GroupDataset, VLLM: true, value: toggle(&d.Custom.EnsureClientSideData), Help: "send the images of custom_image as data, not by their address"},
 	}
 }
 
 // What a later flag belongs to, as its error says it.
 const (
-	mediaDatasets   = "image and audio datasets"
-	poolingBackends = "embedding and rerank backends"
+	speechDatasets = "speech datasets of the hub"
 )
 
 // groupFlags describe datasets whose prompts begin alike, and files of questions.
@@ -203,6 +210,24 @@ func hubFlags(d *config.Dataset) []Def {
 	return defs
 }
 
+// mediaFlags describe the pictures of random-mm.
+func mediaFlags(d *config.Dataset) []Def {
+	mm := &d.RandomMM
+	defs := []Def{
+		{Name: "random-mm-base-items-per-request", Default: "1", value: integer(&mm.BaseItems), Help: "pictures in each request of random-mm"},
+		{Name: "random-mm-num-mm-items-range-ratio", Default: "0.0", value: finite(&mm.ItemsRatio), Help: "spread of their number: r draws from [n*(1-r), n*(1+r)]"},
+		{Name: "random-mm-limit-mm-per-prompt", Default: `{"image": 255, "video": 1}`, value: object(&mm.LimitPerPrompt), Help: "most of each kind"},
+		{
+			Name: "random-mm-bucket-config", Default: "{(256, 256, 1): 0.5, (720, 1280, 1): 0.5, (720, 1280, 16): 0.0}",
+			value: literal(&mm.Buckets), Help: "height, width and frames of pictures, and their share; videos are not made", Meta: "DICT",
+		},
+	}
+	for i := range defs {
+		defs[i].Group, defs[i].VLLM = GroupDataset, true
+	}
+	return defs
+}
+
 // slowdown reads SGLang's factor, the inverse of a speed.
 func slowdown(word string) ([]target, error) {
 	f, err := readFloat(word)
@@ -213,17 +238,10 @@ func slowdown(word string) ([]target, error) {
 }
 
 func laterDatasetFlags(d *config.Dataset) []Def {
-	mm, hf := &d.RandomMM, &d.HF
+	hf := &d.HF
 	defs := []Def{
-		{Name: "random-mm-base-items-per-request", Default: "1", value: integer(&mm.BaseItems), Needs: mediaDatasets, Help: "media items per request"},
-		{Name: "random-mm-num-mm-items-range-ratio", Default: "0.0", value: finite(&mm.ItemsRatio), Needs: mediaDatasets, Help: "spread of the number of items"},
-		{Name: "random-mm-limit-mm-per-prompt", Default: `{"image": 255, "video": 1}`, value: object(&mm.LimitPerPrompt), Needs: mediaDatasets, Help: "most items of each kind"},
-		{
-			Name: "random-mm-bucket-config", Default: "{(256, 256, 1): 0.5, (720, 1280, 1): 0.5, (720, 1280, 16): 0.0}",
-			value: literal(&mm.Buckets), Needs: mediaDatasets, Help: "sizes of media and their share", Meta: "DICT",
-		},
-		{Name: "asr-min-audio-len-sec", Default: "0.0", value: float(&hf.ASRMinSec), Needs: mediaDatasets, Help: "shortest audio"},
-		{Name: "asr-max-audio-len-sec", Default: "inf", value: float(&hf.ASRMaxSec), Needs: mediaDatasets, Help: "longest audio"},
+		{Name: "asr-min-audio-len-sec", Default: "0.0", value: float(&hf.ASRMinSec), Needs: speechDatasets, Help: "shortest audio"},
+		{Name: "asr-max-audio-len-sec", Default: "inf", value: float(&hf.ASRMaxSec), Needs: speechDatasets, Help: "longest audio"},
 	}
 	for i := range defs {
 		defs[i].Group, defs[i].VLLM = GroupLater, true

@@ -124,9 +124,6 @@ func simFlags(b *config.Bench) []Def {
 func laterFlags() []Def {
 	text := func() *value { return str(new(string)) }
 	defs := []Def{
-		{Name: "isl-stddev", value: text(), Needs: "length distributions", Help: "spread of prompt lengths (--random-range-ratio spreads them evenly)"},
-		{Name: "osl-stddev", value: text(), Needs: "length distributions", Help: "spread of output lengths"},
-		{Name: "seq-dist", value: text(), Needs: "length distributions", Help: "mix of lengths"},
 		{Name: "tokenizer-revision", value: text(), Needs: "downloads of tokenizers", Help: "revision of the tokenizer"},
 		{Name: "confidence", value: text(), Needs: "intervals other than 95 %", Help: "level of the intervals", Also: also("confidence-level")},
 		{Name: "sweep-max-concurrency", value: text(), Needs: "spate sweep --max-concurrency 1,2,4 does this", Help: "levels of concurrency to go through"},

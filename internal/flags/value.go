@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"spate/internal/config"
+	"spate/internal/workload"
 )
 
 // arity says how many words a flag takes.
@@ -122,6 +123,33 @@ func maybeInt(p **int) *value {
 			return strconv.Itoa(**p)
 		},
 	}
+}
+
+// spread is a length, or a law by which lengths are drawn.
+func spread(p **int, law *string) *value {
+	v := maybeInt(p)
+	number, text := v.set, v.text
+	v.set = func(s string) error {
+		if !strings.Contains(s, "(") {
+			*law = ""
+			return number(s)
+		}
+		d, err := workload.ParseDist(s)
+		if err != nil {
+			return err
+		}
+		*p, *law = nil, d.String()
+		return nil
+	}
+	v.reset = func() { *p, *law = nil, "" }
+	v.text = func() string {
+		if *law != "" {
+			return *law
+		}
+		return text()
+	}
+	v.python = func() string { return orNone(v.text()) }
+	return v
 }
 
 func readFloat(text string) (float64, error) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"spate/internal/config"
+	"spate/internal/protocol"
 	"spate/internal/schedule"
 	"spate/internal/trace"
 	"spate/internal/workload"
@@ -32,9 +33,24 @@ func Timed(c *config.Load, times []time.Duration) (*Arrivals, error) {
 // others translates the datasets that have their own settings.
 func others(w *workload.Config, c *config.Bench) {
 	d := &c.Dataset
+	w.Batch, w.Speech = d.Random.BatchSize, c.Target.Backend.Protocol().Family == protocol.Audio
+	w.InDist, _ = workload.ParseDist(d.InputDist) // validated before; none for an empty one
+	w.OutDist, _ = workload.ParseDist(d.OutputDist)
+	if d.Joint != "" {
+		w.Joint, _ = workload.ParseBuckets(d.Joint)
+	}
 	w.SelfTimed, w.TakesIDs = c.SelfTimed(), c.Target.Backend.Protocol().IDs
 	w.Trace.Speed, w.Trace.MaxGap = d.Replay.Speed, d.Replay.MaxGap
 	switch d.Name {
+	case config.DatasetRerank:
+		w.Input, w.Ratio, w.NoReranker = d.Random.InputLen, workload.Ratio(d.Random.RangeRatio), d.Random.NoReranker
+	case config.DatasetRandomMM:
+		w.Input, w.Output, w.Prefix, w.Ratio = d.Random.InputLen, d.Random.OutputLen, d.Random.PrefixLen, workload.Ratio(d.Random.RangeRatio)
+		w.Media.Items, w.Media.Ratio = d.RandomMM.BaseItems, d.RandomMM.ItemsRatio
+		w.Media.Sizes, _ = workload.ParseSizes(d.RandomMM.Buckets) // validated before
+		w.Media.Limit, _ = d.RandomMM.Limit()
+	case config.DatasetImages, config.DatasetAudio:
+		w.Output, w.Media.Inline = d.Custom.OutputLen, d.Custom.EnsureClientSideData
 	case config.DatasetRepetition:
 		p := d.PrefixRepetition
 		w.Prefix, w.Suffix, w.Groups, w.Output = p.PrefixLen, p.SuffixLen, p.NumPrefixes, p.OutputLen

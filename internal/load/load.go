@@ -93,8 +93,7 @@ func Workload(c *config.Bench, open func(path string) (workload.File, error), un
 		}
 	case config.DatasetCustom:
 		w.Output = d.Custom.OutputLen
-	default:
-		others(&w, c)
 	}
+	others(&w, c)
 	return w
 }

@@ -162,11 +162,11 @@ func (c *custom) build(s *scratch, j job) (call.Request, bool, error) {
 
 // prompt reads a row again and dresses its prompt.
 func (c *custom) prompt(s *scratch, at extent) (string, error) {
-	s.text = append(s.text[:0], make([]byte, at.size)...)
-	if _, err := c.file.ReadAt(s.text, at.at); err != nil && !errors.Is(err, io.EOF) {
-		return "", fmt.Errorf("%s: read %d bytes at %d: %w", c.cfg.Path, at.size, at.at, err)
+	raw, err := c.read(s, at)
+	if err != nil {
+		return "", err
 	}
-	text, _, _, err := c.parse(bytes.TrimSpace(s.text), false)
+	text, _, _, err := c.parse(raw, false)
 	if err != nil {
 		return "", fmt.Errorf("%s: row at byte %d changed since it was checked: %w", c.cfg.Path, at.at, err)
 	}
@@ -178,6 +178,15 @@ func (c *custom) prompt(s *scratch, at extent) (string, error) {
 		return "", fmt.Errorf("apply the chat template: %w", err)
 	}
 	return text, nil
+}
+
+// read is a row as it stands in the file; it is valid until the worker's next one.
+func (c *custom) read(s *scratch, at extent) ([]byte, error) {
+	s.text = append(s.text[:0], make([]byte, at.size)...)
+	if _, err := c.file.ReadAt(s.text, at.at); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: read %d bytes at %d: %w", c.cfg.Path, at.size, at.at, err)
+	}
+	return bytes.TrimSpace(s.text), nil
 }
 
 func (c *custom) settle(j job, req *call.Request, keep bool) error {

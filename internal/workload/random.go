@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -49,7 +50,10 @@ func newRandom(cfg Config, tok Tokenizer) (*random, error) {
 	} else {
 		r.add(wordsOnly)
 	}
-	var err error
+	err := errors.Join(r.cfg.InDist.load(cfg.Open), r.cfg.OutDist.load(cfg.Open))
+	if err != nil {
+		return nil, err
+	}
 	if r.in, r.out, err = cfg.spans(specials); err != nil {
 		return nil, err
 	}
@@ -99,6 +103,7 @@ func (r *random) drawBlock() {
 	r.draws.fill(r.block.in, r.in)
 	r.draws.fill(r.block.out, r.out)
 	r.draws.fill(r.block.offset, span{0, int64(r.vocab) - 1})
+	r.spread()
 }
 
 func (r *random) drawPrefix() {

@@ -62,6 +62,14 @@ type Config struct {
 	Ratio  Ratio // spread of lengths (random)
 	Era    Era   // empty means Head
 
+	InDist, OutDist Dist     // random: lengths that are spread by a law; none: Input, Output and Ratio
+	Joint           []Bucket // random: pairs of lengths, instead
+
+	Batch      int   // random: prompts in a request; random-rerank: documents
+	NoReranker bool  // random-rerank: query and documents are embedded apart
+	Media      Media // random-mm, custom_image, custom_audio
+	Speech     bool  // the endpoint takes sound files
+
 	Groups     int     // shared beginnings (prefix_repetition, generated-shared-prefix)
 	PerGroup   int     // prompts of each (generated-shared-prefix)
 	Suffix     int     // tokens after the shared beginning
@@ -101,13 +109,16 @@ func Default(name string) (Config, error) {
 	}
 	cfg := Config{Dataset: name, N: 1000, Era: Head}
 	switch name {
-	case "random":
+	case "random", "random-rerank":
 		cfg.Input, cfg.Output = 1024, 128
+	case "random-mm":
+		cfg.Input, cfg.Output = 1024, 128
+		cfg.Media = Media{Items: 1, Limit: 255, Sizes: []PictureSize{{256, 256, 1, 0.5}, {720, 1280, 1, 0.5}}}
 	case "sonnet":
 		cfg.Input, cfg.Output, cfg.Prefix = 550, 150, 200
 	case "sharegpt":
 		cfg.Output = FromData
-	case "custom", "spec_bench":
+	case "custom", "spec_bench", "custom_image", "custom_audio":
 		cfg.Output = 256
 	case "speed_bench":
 		cfg.Output, cfg.Subset = 4096, "qualitative"
@@ -127,6 +138,9 @@ func Default(name string) (Config, error) {
 // prompt yet: Start or the first Next does. tok and tmpl may be nil; what is then done instead is
 // said by Notes. The stream must be closed.
 func New(cfg Config, tok Tokenizer, tmpl Template) (*Stream, error) {
+	if now, ok := renamed[cfg.Dataset]; ok {
+		cfg.Dataset = now
+	}
 	if err := cfg.check(tok); err != nil {
 		return nil, err
 	}
@@ -144,8 +158,18 @@ func New(cfg Config, tok Tokenizer, tmpl Template) (*Stream, error) {
 func open(cfg Config, tok Tokenizer, tmpl Template) (dataset, int, error) {
 	switch cfg.Dataset {
 	case "random":
+		if cfg.Batch > 1 {
+			return newBatched(cfg, tok)
+		}
 		ds, err := newRandom(cfg, tok)
 		return ds, cfg.N, err
+	case "random-rerank":
+		return newRanked(cfg, tok)
+	case "random-mm":
+		ds, err := newPictured(cfg, tok)
+		return ds, cfg.N, err
+	case "custom_image", "custom_audio":
+		return newAlbum(cfg, tok, cfg.Dataset == "custom_audio")
 	case "sonnet":
 		ds, err := newSonnet(cfg, tok, tmpl)
 		return ds, cfg.N, err

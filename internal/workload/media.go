@@ -1,0 +1,374 @@
+package workload
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"image/jpeg"
+	"io"
+	"math"
+	"math/rand/v2"
+	"path"
+	"strconv"
+	"strings"
+
+	"spate/internal/call"
+	"spate/internal/rng"
+)
+
+// Media says which pictures go with random prompts, and how files of them travel.
+type Media struct {
+	Items   int     // to a request
+	Ratio   float64 // spread of their number
+	Limit   int     // most of them
+	Sizes   []PictureSize
+	Inline  bool // files are sent as data instead of by their address
+	Message bool // audio goes into a chat message
+}
+
+// PictureSize is a size and how likely it is.
+type PictureSize struct {
+	Height, Width, Frames int
+	Share                 float64
+}
+
+// ParseSizes reads vLLM's bucket configuration, a Python dict: {(256, 256, 1): 0.5, (720, 1280, 1): 0.5}. The three
+// numbers are height, width and frames.
+func ParseSizes(s string) ([]PictureSize, error) {
+	body, ok := strings.CutPrefix(strings.TrimSpace(s), "{")
+	body, closed := strings.CutSuffix(body, "}")
+	if !ok || !closed {
+		return nil, fmt.Errorf("%.60q is not a dict such as {(256, 256, 1): 1.0}", s)
+	}
+	var out []PictureSize
+	for strings.Trim(body, ", \n") != "" {
+		body = strings.TrimLeft(body, ", \n")
+		key, rest, ok := strings.Cut(body, ")")
+		key, open := strings.CutPrefix(key, "(")
+		nums := strings.Split(key, ",")
+		if !ok || !open || len(nums) != 3 {
+			return nil, fmt.Errorf("%.40q is not (HEIGHT, WIDTH, FRAMES): SHARE", body)
+		}
+		var p PictureSize
+		for i, to := range []*int{&p.Height, &p.Width, &p.Frames} {
+			n, err := strconv.Atoi(strings.TrimSpace(nums[i]))
+			if err != nil || n < 1 || n > 1<<14 {
+				return nil, fmt.Errorf("%.40q is not a number of pixels or frames between 1 and %d", nums[i], 1<<14)
+			}
+			*to = n
+		}
+		rest, ok = strings.CutPrefix(strings.TrimSpace(rest), ":")
+		share, more, _ := strings.Cut(rest, ",")
+		v, err := strconv.ParseFloat(strings.TrimSpace(share), 64)
+		if !ok || err != nil || !(v >= 0) || math.IsInf(v, 1) {
+			return nil, fmt.Errorf("%.40q is not a share", share)
+		}
+		p.Share = v
+		out, body = append(out, p), more
+	}
+	return out, nil
+}
+
+// pictured is random-mm: random prompts with pictures of noise. Which pictures is drawn for each request
+// apart, so that requests can be made in any order.
+type pictured struct {
+	*random
+	sum float64
+}
+
+func newPictured(cfg Config, tok Tokenizer) (*pictured, error) {
+	if !cfg.Chat {
+		return nil, errors.New("pictures go into chat messages: use --backend openai-chat")
+	}
+	p := &pictured{}
+	for _, b := range cfg.Media.Sizes {
+		if b.Frames > 1 && b.Share > 0 {
+			return nil, fmt.Errorf("videos are not made by this version: give (%d, %d, %d) a share of 0", b.Height, b.Width, b.Frames)
+		}
+		p.sum += b.Share
+	}
+	if p.sum <= 0 && cfg.Media.Items > 0 {
+		return nil, errors.New("no size of picture has a share above 0")
+	}
+	r, err := newRandom(cfg, tok)
+	p.random = r
+	return p, err
+}
+
+func (p *pictured) build(s *scratch, j job) (call.Request, bool, error) {
+	req, keep, err := p.random.build(s, j)
+	if err != nil {
+		return req, false, err
+	}
+	draws := rng.New(p.cfg.Seed, "pictures", uint64(j.index))
+	parts := []any{textPart(req.Prompt.Text)}
+	for range p.count(draws) {
+		data, err := noise(draws, p.size(draws))
+		if err != nil {
+			return req, false, err
+		}
+		parts = append(parts, imagePart("data:image/jpeg;base64,"+base64.StdEncoding.EncodeToString(data)))
+	}
+	messages, err := rawJSON([]any{map[string]any{"role": "user", "content": parts}})
+	req.Prompt = call.Prompt{Messages: messages}
+	return req, keep, err
+}
+
+// count draws the number of pictures.
+func (p *pictured) count(draws *rand.Rand) int {
+	m := p.cfg.Media
+	n := float64(m.Items)
+	low := max(0, int(math.Floor(n*(1-m.Ratio))))
+	high := min(m.Limit, int(math.Ceil(n*(1+m.Ratio))))
+	if high <= low {
+		return min(low, m.Limit)
+	}
+	return low + draws.IntN(high-low+1)
+}
+
+func (p *pictured) size(draws *rand.Rand) PictureSize {
+	at := draws.Float64() * p.sum
+	var last PictureSize
+	for _, b := range p.cfg.Media.Sizes {
+		if b.Share > 0 {
+			if last = b; at < b.Share {
+				break
+			}
+			at -= b.Share
+		}
+	}
+	return last
+}
+
+// noise is a picture nothing can compress or has seen before.
+func noise(draws *rand.Rand, size PictureSize) ([]byte, error) {
+	img := image.NewRGBA(image.Rect(0, 0, size.Width, size.Height))
+	for i := 0; i+8 <= len(img.Pix); i += 8 {
+		binary.LittleEndian.PutUint64(img.Pix[i:], draws.Uint64()|0xff000000ff000000)
+	}
+	if len(img.Pix)%8 != 0 {
+		binary.LittleEndian.PutUint32(img.Pix[len(img.Pix)-4:], draws.Uint32()|0xff000000)
+	}
+	var b bytes.Buffer
+	if err := jpeg.Encode(&b, img, &jpeg.Options{Quality: 75}); err != nil { // as Pillow has it
+		return nil, fmt.Errorf("encode a picture: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+func textPart(text string) any { return map[string]any{"type": "text", "text": text} }
+
+func imagePart(url string) any {
+	return map[string]any{"type": "image_url", "image_url": map[string]any{"url": url}}
+}
+
+// album is custom_image and custom_audio: rows of JSON lines with files beside their prompts.
+type album struct {
+	*custom
+	sound bool
+}
+
+// albumRow is a row: a prompt with files, or parts in their order.
+type albumRow struct {
+	Prompt  *string          `json:"prompt"`
+	Images  []string         `json:"image_files"`
+	Content []map[string]any `json:"content"`
+	Audio   string           `json:"audio"`
+}
+
+func newAlbum(cfg Config, tok Tokenizer, sound bool) (*album, int, error) {
+	if !cfg.Chat && !cfg.Speech {
+		return nil, 0, errors.New("images and audio go into chat messages, and audio to openai-audio: choose such a backend")
+	}
+	if cfg.Speech && !sound {
+		return nil, 0, errors.New("openai-audio takes audio, not images")
+	}
+	cfg.SkipTemplate = true // the server dresses messages
+	c, n, err := newLines(cfg, tok, nil, func(raw []byte, want bool) (string, int, bool, error) { return parseAlbum(raw, sound, want) })
+	return &album{custom: c, sound: sound}, n, err
+}
+
+func parseAlbum(raw []byte, sound, wantOutput bool) (string, int, bool, error) {
+	var row albumRow
+	if err := json.Unmarshal(raw, &row); err != nil {
+		return "", 0, false, fmt.Errorf("not a JSON object: %w", err)
+	}
+	switch {
+	case sound && row.Audio == "":
+		return "", 0, false, errors.New(`no "audio"`)
+	case !sound && len(row.Content) == 0 && (row.Prompt == nil || len(row.Images) == 0):
+		return "", 0, false, errors.New(`neither "content" nor "prompt" with "image_files"`)
+	}
+	out := 0
+	if wantOutput {
+		var l line
+		err := json.Unmarshal(raw, &l)
+		if err == nil {
+			out, err = outputTokens(l.Output)
+		}
+		if err != nil {
+			return "", 0, false, err
+		}
+	}
+	return "", out, true, nil
+}
+
+func (a *album) build(s *scratch, j job) (call.Request, bool, error) {
+	raw, err := a.read(s, a.rows[j.index])
+	if err != nil {
+		return call.Request{}, false, err
+	}
+	var row albumRow
+	if err := json.Unmarshal(raw, &row); err != nil {
+		return call.Request{}, false, fmt.Errorf("%s: a row changed since it was checked: %w", a.cfg.Path, err)
+	}
+	req := call.Request{MaxOut: a.cfg.Output}
+	if a.cfg.Output == FromData {
+		req.MaxOut = int(a.outs[j.index])
+	}
+	text := ""
+	if row.Prompt != nil {
+		text = salted(a.cfg.Salt, *row.Prompt)
+	}
+	if a.sound {
+		err = a.speech(&req, row.Audio, text)
+	} else {
+		text, err = a.pictures(&req, &row, text)
+	}
+	req.In = s.count(text)
+	return req, true, err
+}
+
+// pictures makes the message of a row with images.
+func (a *album) pictures(req *call.Request, row *albumRow, text string) (string, error) {
+	var parts []any
+	if len(row.Content) == 0 {
+		parts = append(parts, textPart(text))
+		for _, f := range row.Images {
+			url, err := a.url(f)
+			if err != nil {
+				return "", err
+			}
+			parts = append(parts, imagePart(url))
+		}
+	}
+	for _, p := range row.Content {
+		switch p["type"] {
+		case "text":
+			t, _ := p["text"].(string)
+			text += t
+			parts = append(parts, textPart(t))
+		case "image", "image_url":
+			name, _ := p["image"].(string)
+			if u, ok := p["image_url"].(string); ok {
+				name = u
+			}
+			if u, ok := p["image_url"].(map[string]any); ok {
+				name, _ = u["url"].(string)
+			}
+			url, err := a.url(name)
+			if err != nil {
+				return "", err
+			}
+			parts = append(parts, imagePart(url))
+		default:
+			return "", fmt.Errorf("%s: a part of type %v is neither text nor image", a.cfg.Path, p["type"])
+		}
+	}
+	messages, err := rawJSON([]any{map[string]any{"role": "user", "content": parts}})
+	req.Prompt.Messages = messages
+	return text, err
+}
+
+// url is an image's address as the server takes it: the file's own, or its content.
+func (a *album) url(name string) (string, error) {
+	for _, scheme := range []string{"http://", "https://", "data:"} {
+		if strings.HasPrefix(name, scheme) {
+			return name, nil
+		}
+	}
+	local := strings.TrimPrefix(name, "file://")
+	if !a.cfg.Media.Inline {
+		return "file://" + local, nil
+	}
+	data, err := a.content(local)
+	if err != nil {
+		return "", err
+	}
+	kind := strings.TrimPrefix(strings.ToLower(path.Ext(local)), ".")
+	if kind == "jpg" || kind == "" {
+		kind = "jpeg"
+	}
+	return "data:image/" + kind + ";base64," + base64.StdEncoding.EncodeToString(data), nil
+}
+
+// content reads a file as named, or beside the dataset's own.
+func (a *album) content(name string) ([]byte, error) {
+	file, err := a.cfg.Open(name)
+	if err != nil && !path.IsAbs(name) {
+		if beside, other := a.cfg.Open(path.Join(path.Dir(a.cfg.Path), name)); other == nil {
+			file, err = beside, nil
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open media: %w", err)
+	}
+	data, err := io.ReadAll(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return data, nil
+}
+
+// speech puts a sound file into a request: as such, or into a chat message.
+func (a *album) speech(req *call.Request, name, text string) error {
+	data, err := a.content(strings.TrimPrefix(name, "file://"))
+	if err != nil {
+		return err
+	}
+	if a.cfg.Speech {
+		req.Prompt.Text, req.Prompt.Audio = text, &call.Audio{Name: path.Base(name), Data: data, Seconds: wavSeconds(data)}
+		return nil
+	}
+	kind := strings.TrimPrefix(path.Ext(name), ".")
+	if kind == "" {
+		kind = "wav"
+	}
+	req.Prompt.Messages, err = rawJSON([]any{map[string]any{"role": "user", "content": []any{
+		textPart(text),
+		map[string]any{"type": "input_audio", "input_audio": map[string]any{"data": base64.StdEncoding.EncodeToString(data), "format": kind}},
+	}}})
+	return err
+}
+
+// wavSeconds is how long a WAV file plays; 0 for other files.
+func wavSeconds(data []byte) float64 {
+	if len(data) < 12 || string(data[:4]) != "RIFF" || string(data[8:12]) != "WAVE" {
+		return 0
+	}
+	rate := uint32(0)
+	for rest := data[12:]; len(rest) >= 8; {
+		size := int64(binary.LittleEndian.Uint32(rest[4:]))
+		switch body := rest[8:]; string(rest[:4]) {
+		case "fmt ":
+			if len(body) >= 12 {
+				rate = binary.LittleEndian.Uint32(body[8:])
+			}
+		case "data":
+			if rate == 0 {
+				return 0
+			}
+			return float64(min(size, int64(len(body)))) / float64(rate)
+		}
+		next := 8 + size + size%2
+		if next > int64(len(rest)) {
+			return 0
+		}
+		rest = rest[next:]
+	}
+	return 0
+}
