@@ -118,7 +118,9 @@ func (e engine) start(t *testing.T, name string, answer http.HandlerFunc) *serve
 		var body struct {
 			Model string `json:"model"`
 		}
-		_ = json.NewDecoder(r.Body).Decode(&body) // bodies without a model have none to note
+		if r.Header.Get("Content-Type") == "application/json" {
+			_ = json.NewDecoder(r.Body).Decode(&body) // bodies without a model have none to note
+		}
 		s.mu.Lock()
 		s.models, s.heads = append(s.models, body.Model), append(s.heads, r.Header)
 		s.mu.Unlock()
@@ -149,7 +151,7 @@ func TestEveryBackend(t *testing.T) {
 	t.Parallel()
 	for _, p := range protocol.All() {
 		if p.Family == protocol.Audio {
-			continue // needs a dataset with speech
+			continue // TestSpeech
 		}
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
@@ -234,6 +236,77 @@ func TestPoolingResultFile(t *testing.T) {
 	}
 	if fields["total_input_sequences"] != 4.0 || fields["total_input_tokens"] != 32.0 || fields["completed"] != 4.0 {
 		t.Errorf("%s", raw)
+	}
+}
+
+// TestSpeech writes down two sound files: the form, the stream and RTFx.
+func TestSpeech(t *testing.T) {
+	t.Parallel()
+	e := engine{list: "/v1/models", models: openList, kind: eventStream, answer: sse(`{"choices":[{"delta":{"content":"to be"},"finish_reason":"stop"}],"usage":{"prompt_tokens":8,"completion_tokens":2}}`,
+		`{"choices":[],"usage":{"prompt_tokens":8,"completion_tokens":2}}`, "[DONE]")}
+	files := make(chan string, 8)
+	srv := e.start(t, "openai-audio", func(w http.ResponseWriter, r *http.Request) {
+		f, head, err := r.FormFile("file")
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		raw, err := io.ReadAll(f)
+		files <- fmt.Sprintf("%s %s %d %v %s %s", head.Filename, head.Header.Get("Content-Type"), len(raw), err, r.FormValue("stream"), r.FormValue("model"))
+		w.Header().Set("Content-Type", e.kind)
+		_, _ = io.WriteString(w, e.answer)
+	})
+	dir := t.TempDir()
+	wav := append([]byte("RIFF\x00\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x40\x1f\x00\x00\x01\x00\x08\x00data\x40\x1f\x00\x00"), make([]byte, 8000)...)
+	rows := fmt.Sprintf("{\"prompt\":\"\",\"audio\":%q}\n", filepath.Join(dir, "a.wav"))
+	for name, raw := range map[string][]byte{"a.wav": wav, "rows.jsonl": []byte(strings.Repeat(rows, 2))} {
+		if err := os.WriteFile(filepath.Join(dir, name), raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done := benchCmd(t, "--backend", "openai-audio", "--base-url", srv.URL, "--dataset-name", "custom_audio", "--dataset-path", filepath.Join(dir, "rows.jsonl"), "--num-prompts", "2").want(ExitDone)
+	run := done.balanced()
+	has(t, "stdout", done.out, "RTFx (Inverse Real-Time Factor):", "Total generated tokens:                  4 ")
+	if want := 2 / run.Summary.DurationS; run.Summary.RTFx < want*0.999 || run.Summary.RTFx > want*1.001 {
+		t.Errorf("RTFx %v for 2 s of speech in %v s", run.Summary.RTFx, run.Summary.DurationS)
+	}
+	for _, r := range done.measured() {
+		if r.Audio.Seconds() != 1 {
+			t.Errorf("%v of speech, want 1s", r.Audio)
+		}
+		if got := <-files; got != fmt.Sprintf("a.wav audio/wav %d <nil> True m-1", len(wav)) {
+			t.Errorf("the server got %s", got)
+		}
+	}
+}
+
+// TestInputsOfARequest sends batches to embed and documents to rank, and counts inputs instead of requests.
+func TestInputsOfARequest(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		flags  []string
+		inputs int
+	}{
+		"openai-embeddings": {[]string{"--random-batch-size", "3"}, 3},
+		"vllm-rerank":       {[]string{"--dataset-name", "random-rerank", "--random-batch-size", "5", "--random-input-len", "40"}, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := engineOf(name)
+			srv := e.start(t, name, nil)
+			done := benchCmd(t, append([]string{"--backend", name, "--base-url", srv.URL, "--num-prompts", "30", "--random-input-len", "8"}, c.flags...)...).want(ExitDone)
+			run := done.balanced()
+			total := 0
+			for _, r := range done.measured() {
+				total += r.Inputs
+				if r.Inputs != c.inputs {
+					t.Errorf("%d inputs, want %d", r.Inputs, c.inputs)
+				}
+			}
+			if p := run.Summary.Pooling; p == nil || p.Inputs != total || total != 30 {
+				t.Errorf("%+v, records have %d inputs, want 30", p, total)
+			}
+		})
 	}
 }
 
