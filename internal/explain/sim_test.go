@@ -52,7 +52,7 @@ func play(t *testing.T, p *profile.Profile, s scene) Input {
 	}
 	conf := p.Cluster(&p.Cost, 1)
 	conf.Log = 250 * time.Millisecond
-	conf.Front.BaseNS += float64(s.distant)
+	conf.Front.BaseNS = float64(2*time.Millisecond + s.distant) // the profile's own may be a network's worth
 	server, err := cluster.New(conf)
 	if err != nil {
 		t.Fatal(err)
