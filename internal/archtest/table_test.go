@@ -8,7 +8,7 @@ var levels = []struct {
 }{
 	{"words", []string{"nearest"}},
 	{"vocabulary, arithmetic, parts of an engine", []string{"call", "enginelog", "protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "stats", "tokenizer", "tokenizer/chat", "trace"}},
-	{"what to send, when, to whom; what came back; an engine", []string{"chart", "client", "launch", "metrics", "probe", "recorder", "schedule", "search", "sim", "workload"}},
+	{"what to send, when, to whom; what came back; an engine", []string{"chart", "client", "launch", "metrics", "probe", "record", "recorder", "schedule", "search", "sim", "workload"}},
 	{"sending, judging, settings; engines at work", []string{"config", "driver", "observe", "sim/cluster", "verdict"}},
 	{"the file of a run; reading command lines; an embedded server", []string{"capacity", "flags", "load", "result", "sim/engineconf", "sim/serve"}},
 	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "harvest", "interop", "profile", "sim/wall"}},
@@ -51,6 +51,7 @@ var machine = []struct {
 	{"observe", []string{"net/http", "os", "os/exec"}, "samples the server, GPUs and the host during a run, and keeps what it saw"},
 	{"launch", []string{"net", "net/http", "os", "os/exec", "syscall", "golang.org/x/sys/unix"}, "starts servers and ends them"},
 	{"probe", []string{"net", "net/http", "os", "syscall", "golang.org/x/sys/unix", "golang.org/x/sys/windows"}, "looks at host, process and server"},
+	{"record", []string{"net", "os"}, "stands between clients and a server, and appends what passed to a file"},
 	{"recorder", []string{"os"}, "appends records to a file"},
 	{"report", []string{"golang.org/x/term"}, "asks how wide the terminal is"},
 	{"result", []string{"os"}, "keeps the run folder"},
@@ -90,6 +91,7 @@ var unseeded = map[string]string{
 // unpredictable packages may import crypto/rand.
 var unpredictable = map[string]string{
 	"cli":       "names of runs",
+	"record":    "the salt of block ids, which must not be guessed",
 	"result":    "folder names that nobody else has",
 	"sim/serve": "a certificate of its own",
 }
