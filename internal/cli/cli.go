@@ -131,6 +131,7 @@ func newRoot(p Process) *cobra.Command {
 	root.AddCommand(newPlan(p), newSweep(p), newCapacity(p))
 	root.AddCommand(newLaunch(p), newGuard(p), newExplainDiff(p))
 	root.AddCommand(newTune(p))
+	root.AddCommand(newRecord(p))
 	for _, c := range root.Commands() {
 		c.Args = usageArgs(c.Args)
 	}

@@ -6,8 +6,10 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash"
+	"os"
 )
 
 // idBits is the width of a block's id: what every reader of JSON keeps exactly.
@@ -107,4 +109,26 @@ func (c *chain) fit(n, size int) []uint64 {
 		c.add([]byte("end"))
 	}
 	return c.ids[:want]
+}
+
+// minSalt is the shortest salt that cannot be guessed.
+const minSalt = 16
+
+// ReadSalt reads the salt of a file, and makes the file when there is none.
+func ReadSalt(path string) ([]byte, error) {
+	s, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		if s, err = newSalt(nil); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(path, s, 0o600); err != nil {
+			return nil, fmt.Errorf("keep the salt: %w", err)
+		}
+	case err != nil:
+		return nil, fmt.Errorf("read the salt: %w", err)
+	case len(s) < minSalt:
+		return nil, fmt.Errorf("the salt in %s has %d bytes: at least %d are needed, or ids could be guessed", path, len(s), minSalt)
+	}
+	return s, nil
 }

@@ -1,13 +1,11 @@
 package record
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"sync"
@@ -64,17 +62,20 @@ func (f *file) close() error {
 }
 
 // Sort puts the lines of a recording in the order in which its requests came: they are written as requests
-// end. A last line that a killed process left unfinished is dropped.
-func Sort(path string) error {
-	lines, err := readLines(path)
+// end. Lines that a killed process or a full disk left unfinished are dropped, and counted.
+func Sort(path string) (dropped int, err error) {
+	raw, err := os.ReadFile(path)
 	if err != nil {
-		return err
+		return 0, fmt.Errorf("sort the trace: %w", err)
 	}
-	sorted := slices.IsSortedFunc(lines, byTime)
+	lines, dropped, err := timedLines(raw)
+	if err != nil {
+		return 0, fmt.Errorf("sort the trace: %s: %w", path, err)
+	}
+	if dropped == 0 && slices.IsSortedFunc(lines, byTime) {
+		return 0, nil
+	}
 	slices.SortStableFunc(lines, byTime)
-	if sorted && len(lines) > 0 && !lines[len(lines)-1].last {
-		return nil
-	}
 	var out bytes.Buffer
 	for _, l := range lines {
 		out.Write(l.raw)
@@ -82,54 +83,43 @@ func Sort(path string) error {
 	}
 	beside := path + ".sorting"
 	if err := os.WriteFile(beside, out.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("sort the trace: %w", err)
+		return 0, fmt.Errorf("sort the trace: %w", err)
 	}
 	if err := os.Rename(beside, path); err != nil {
-		return fmt.Errorf("sort the trace: %w", err)
+		return 0, fmt.Errorf("sort the trace: %w", err)
 	}
-	return nil
+	return dropped, nil
 }
 
 // timed is a line with its time.
 type timed struct {
-	at   float64
-	raw  []byte
-	last bool // something that is no line came after it
+	at  float64
+	raw []byte
 }
 
 func byTime(a, b timed) int { return cmp.Compare(a.at, b.at) }
 
-func readLines(path string) ([]timed, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("sort the trace: %w", err)
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	in := bufio.NewReaderSize(f, 1<<20)
-	var lines []timed
-	for number := 1; ; number++ {
-		raw, err := in.ReadBytes('\n')
-		ended := errors.Is(err, io.EOF)
-		if err != nil && !ended {
-			return nil, fmt.Errorf("sort the trace: %w", err)
+func timedLines(raw []byte) (lines []timed, torn int, err error) {
+	number := 0
+	for line := range bytes.Lines(raw) {
+		number++
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
 		}
-		if raw = bytes.TrimSpace(raw); len(raw) > 0 {
-			var at struct {
-				Timestamp *float64 `json:"timestamp"`
-			}
-			bad := json.Unmarshal(raw, &at)
-			switch {
-			case bad == nil && at.Timestamp != nil:
-				lines = append(lines, timed{at: *at.Timestamp, raw: raw})
-			case ended && len(lines) > 0:
-				lines[len(lines)-1].last = true
-			case ended && bad != nil: // all there is
-			default:
-				return nil, fmt.Errorf("sort the trace: line %d of %s is no line of a trace", number, path)
-			}
+		var at struct {
+			Timestamp *float64 `json:"timestamp"`
 		}
-		if ended {
-			return lines, nil
+		switch {
+		case json.Unmarshal(line, &at) != nil:
+			torn++
+		case at.Timestamp == nil:
+			return nil, 0, fmt.Errorf("line %d has no timestamp", number)
+		default:
+			lines = append(lines, timed{*at.Timestamp, line})
 		}
 	}
+	if torn > 1 && torn >= len(lines) {
+		return nil, 0, fmt.Errorf("%d of %d lines are none of a trace", torn, torn+len(lines))
+	}
+	return lines, torn, nil
 }

@@ -185,7 +185,8 @@ func (p *Proxy) Close() error {
 	if err = errors.Join(err, p.file.close()); err != nil {
 		return err
 	}
-	return Sort(p.cfg.Path)
+	_, err = Sort(p.cfg.Path)
+	return err
 }
 
 // finish describes a request that ended, away from the connections, and writes it down.

@@ -288,15 +288,17 @@ func TestOthers(t *testing.T) {
 func TestSort(t *testing.T) {
 	cases := []struct {
 		name, file, want string
+		dropped          int
 		fails            bool
 	}{
-		{"in order", "{\"timestamp\":1}\n{\"timestamp\":2}\n", "{\"timestamp\":1}\n{\"timestamp\":2}\n", false},
-		{"as they ended", "{\"timestamp\":2,\"a\":1}\n{\"timestamp\":1}\n{\"timestamp\":2,\"a\":2}\n", "{\"timestamp\":1}\n{\"timestamp\":2,\"a\":1}\n{\"timestamp\":2,\"a\":2}\n", false},
-		{"torn", "{\"timestamp\":1}\n{\"timest", "{\"timestamp\":1}\n", false},
-		{"only torn", "{\"timest", "", false},
-		{"empty", "", "", false},
-		{"no trace", "hello\nyou\n", "hello\nyou\n", true},
-		{"no time", "{\"a\":1}\n{\"timestamp\":2}\n", "{\"a\":1}\n{\"timestamp\":2}\n", true},
+		{"in order", "{\"timestamp\":1}\n{\"timestamp\":2}\n", "{\"timestamp\":1}\n{\"timestamp\":2}\n", 0, false},
+		{"as they ended", "{\"timestamp\":2,\"a\":1}\n{\"timestamp\":1}\n{\"timestamp\":2,\"a\":2}\n", "{\"timestamp\":1}\n{\"timestamp\":2,\"a\":1}\n{\"timestamp\":2,\"a\":2}\n", 0, false},
+		{"torn", "{\"timestamp\":1}\n{\"timest", "{\"timestamp\":1}\n", 1, false},
+		{"only torn", "{\"timest", "", 1, false},
+		{"empty", "", "", 0, false},
+		{"torn by a full disk", "{\"timestamp\":1}\n{\"times\n{\"timestamp\":0}\n", "{\"timestamp\":0}\n{\"timestamp\":1}\n", 1, false},
+		{"no trace", "hello\nyou\n", "hello\nyou\n", 0, true},
+		{"no time", "{\"a\":1}\n{\"timestamp\":2}\n", "{\"a\":1}\n{\"timestamp\":2}\n", 0, true},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -304,8 +306,8 @@ func TestSort(t *testing.T) {
 			if err := os.WriteFile(path, []byte(c.file), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if err := Sort(path); (err != nil) != c.fails {
-				t.Fatal(err)
+			if dropped, err := Sort(path); (err != nil) != c.fails || dropped != c.dropped {
+				t.Fatal(dropped, err)
 			}
 			got, err := os.ReadFile(path)
 			if err != nil || string(got) != c.want {

@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"spate/internal/config"
+	"spate/internal/record"
+	"spate/internal/tokenizer"
+	"spate/internal/trace"
+)
+
+// recordOptions are the flags of `spate record`.
+type recordOptions struct {
+	cfg       record.Config
+	tokenizer string
+	saltFile  string
+	sort      string
+}
+
+// newRecord is `spate record`.
+func newRecord(p Process) *cobra.Command {
+	var o recordOptions
+	cmd := &cobra.Command{
+		Use:   "record --upstream URL -o FILE [flags]",
+		Short: "Stand between clients and a server, and write their traffic down as a trace to replay",
+		Long: `Hand every request on to a server and every answer back, byte for byte and as they come, and write one line for
+each request that has ended: when it came, how long prompt and answer were, ids of the prompt's blocks, model, times and
+what became of it. The file is a trace in Mooncake's format, which spate bench sends again with the same arrivals and the
+same shared beginnings.
+
+No text is kept, nor keys, headers or queries. Ids are keyed with a salt that is made for the recording and forgotten
+with it; requests with the same beginning have the same first ids, and nothing else can be told from them. --salt-file
+keeps a salt for recordings that are to be compared. --keep-text writes prompts and answers, too.
+
+Lengths are the server's own counts where it gives them, else a tokenizer's (--tokenizer), else characters / 4; each line
+says which. Lines are written as requests end and put in order of arrival when the recording ends; one that was killed
+is complete, and --sort puts it in order. Ctrl-C waits for the requests in flight; a second one cuts them off.
+
+docs/record.md describes the file.`,
+		Example: `  spate record --upstream http://gpu:8000 --listen :9000 -o trace.jsonl
+  spate record --upstream https://api.example.com -o trace.jsonl --tokenizer Qwen/Qwen3-8B --block-size 16
+  spate bench --dataset-name mooncake --dataset-path trace.jsonl --num-prompts 0      send it again
+  spate record --sort trace.jsonl                                                     after a kill`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runRecord(cmd.Context(), p, &o) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.cfg.Upstream, "upstream", "", "`URL` of the server; a path in it goes before those of requests")
+	f.StringVar(&o.cfg.Listen, "listen", "127.0.0.1:9000", "`address` clients send to; port 0 picks a free one")
+	f.StringVarP(&o.cfg.Path, "output", "o", "", "`file` of the trace")
+	f.BoolVar(&o.cfg.Overwrite, "overwrite", false, "write over a file that exists")
+	f.IntVar(&o.cfg.Block, "block-size", trace.Mooncake().Chunk, "`tokens` a block id stands for")
+	f.StringVar(&o.tokenizer, "tokenizer", "", "counts what the server does not: a `folder`, a tokenizer.json or a name in the Hugging Face cache")
+	f.StringVar(&o.saltFile, "salt-file", "", "`file` with the salt of block ids; made if it is not there")
+	f.BoolVar(&o.cfg.KeepText, "keep-text", false, "also write prompts and answers")
+	f.BoolVar(&o.cfg.All, "all", false, "also write requests without a prompt, such as for the list of models")
+	f.StringVar(&o.sort, "sort", "", "only put the lines of this trace in order of arrival")
+	return cmd
+}
+
+func runRecord(ctx context.Context, p Process, o *recordOptions) error {
+	if o.sort != "" {
+		dropped, err := record.Sort(o.sort)
+		if dropped > 0 {
+			say(p.Stderr, "%d unfinished lines were dropped\n", dropped)
+		}
+		return err
+	}
+	if err := o.check(p); err != nil {
+		return err
+	}
+	proxy, err := record.Start(o.cfg)
+	if err != nil {
+		return err
+	}
+	ctx, stop, _, done := interrupts(ctx, p)
+	defer done()
+	say(p.Stdout, "%s\n", proxy.URL())
+	say(p.Stderr, "recording what goes to %s into %s; Ctrl-C ends it\n", config.RedactText(o.cfg.Upstream), o.cfg.Path)
+	watchRecording(ctx, p, proxy, stop)
+	proxy.Drain(ctx)
+	err = proxy.Close()
+	o.tell(p, proxy.Stats())
+	return err
+}
+
+// check fills in what the flags name.
+func (o *recordOptions) check(p Process) error {
+	var missing []string
+	if o.cfg.Upstream == "" {
+		missing = append(missing, "--upstream URL, the server")
+	}
+	if o.cfg.Path == "" {
+		missing = append(missing, "-o FILE, the trace")
+	}
+	if missing != nil {
+		return usage{"spate record", fmt.Errorf("missing: %s", strings.Join(missing, "; "))}
+	}
+	if o.cfg.Block < 1 {
+		return usage{"spate record", fmt.Errorf("--block-size %d: at least 1 is needed", o.cfg.Block)}
+	}
+	if o.tokenizer != "" {
+		path, err := tokenizer.Find(o.tokenizer, tokenizer.PlacesFrom(p.getenv, p.home()))
+		if err != nil {
+			return fmt.Errorf("--tokenizer: %w", err)
+		}
+		if o.cfg.Tokenizer, err = tokenizer.Load(path); err != nil {
+			return fmt.Errorf("tokenizer %s: %w", o.tokenizer, err)
+		}
+	}
+	if o.saltFile == "" {
+		return nil
+	}
+	var err error
+	o.cfg.Salt, err = record.ReadSalt(o.saltFile)
+	return err
+}
+
+// watchRecording waits for the end, and says at once when the file cannot be written: requests go on.
+func watchRecording(ctx context.Context, p Process, proxy *record.Proxy, stop <-chan struct{}) {
+	look := time.NewTicker(time.Second)
+	defer look.Stop()
+	said := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-stop:
+			return
+		case <-look.C:
+		}
+		if err := proxy.Err(); err != nil && !said {
+			said = true
+			complain(p.Stderr, "spate record", errors.Join(err, errors.New("requests are handed on, but the trace is not complete")))
+		}
+	}
+}
+
+// tell says what was recorded and how to send it again.
+func (o *recordOptions) tell(p Process, st record.Stats) {
+	say(p.Stderr, "recorded %d requests, %d of them not answered well; %d input and %d output tokens", st.Requests, st.Failed, st.In, st.Out)
+	if st.Others > 0 {
+		say(p.Stderr, "; %d requests without a prompt were handed on only", st.Others)
+	}
+	say(p.Stderr, "\n")
+	f, err := os.Open(o.cfg.Path)
+	if err != nil || st.Requests == 0 {
+		return
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	format := trace.Mooncake()
+	format.Chunk = o.cfg.Block
+	rows, err := trace.Read(f, format, 0)
+	if err != nil {
+		return
+	}
+	ideal := trace.IdealHits(rows, o.cfg.Block)
+	say(p.Stderr, "a cache without bounds would have had %.1f %% of the prompt tokens (blocks of %d)\n", 100*ideal.Rate(), o.cfg.Block)
+	say(p.Stderr, "send it again: spate bench --dataset-name mooncake --dataset-path %s --num-prompts 0", o.cfg.Path)
+	if o.cfg.Block != trace.Mooncake().Chunk {
+		say(p.Stderr, " --timed-trace-chunk-hash-size %d", o.cfg.Block)
+	}
+	say(p.Stderr, "\n")
+}
