@@ -239,14 +239,14 @@ func (h *hunted) open(dir string) (*tune.Folder, error) {
 	return d, err
 }
 
-// prior asks the simulator what to try first, once the load is known.
-func (h *hunted) prior(ctx context.Context) func() ([]search.Settings, error) {
+// prior asks the simulator what to try first, once the default was measured.
+func (h *hunted) prior(ctx context.Context) func([]tune.Observation) ([]search.Settings, error) {
 	if h.sim == nil || h.f.Strategy != "auto" && h.f.Strategy != "halving" {
 		return nil
 	}
-	return func() ([]search.Settings, error) {
+	return func(history []tune.Observation) ([]search.Settings, error) {
 		say(h.p.Stderr, "asking the simulator what to try first\n")
-		return tune.Prior(ctx, h.f, h.sim)
+		return tune.Prior(ctx, h.f, h.sim, history)
 	}
 }
 

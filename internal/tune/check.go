@@ -49,18 +49,17 @@ func (f *File) resolvable(set search.Settings) (known bool, err error) {
 	if s.Model == "" || s.GPU == "" {
 		return false, nil
 	}
-	if _, err := catalog.FindModel(s.Model); err != nil {
-		return false, nil
-	}
-	if _, err := catalog.FindGPU(s.GPU); err != nil {
-		return false, nil
-	}
 	_, err = s.Resolve()
 	var refusal *catalog.StartError
-	switch {
-	case err == nil:
+	if err == nil {
 		return true, nil
-	case !errors.As(err, &refusal):
+	}
+	if !errors.As(err, &refusal) {
+		_, model := catalog.FindModel(s.Model)
+		_, gpu := catalog.FindGPU(s.GPU)
+		if model != nil || gpu != nil {
+			return false, nil
+		}
 		return true, &RuleError{err.Error()}
 	}
 	kind := launch.Classify(refusal.Error()).Kind

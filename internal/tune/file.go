@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -527,5 +526,3 @@ func (f *File) Check() error {
 
 // SetRate makes trials at a rate instead of at the knee.
 func (f *File) SetRate(rate float64) { f.Rate, f.AtKnee = rate, false }
-
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

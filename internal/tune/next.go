@@ -91,7 +91,7 @@ func (t *Tuner) trialStep(history []Observation) (Step, bool, error) {
 		step.Phase, step.Trial, step.Settings = Drift, 0, t.File.Defaults()
 		return step, true, nil
 	}
-	p, ok := t.propose(history, done)
+	p, ok := t.propose(done)
 	if !ok {
 		return Step{}, false, nil
 	}
@@ -107,7 +107,7 @@ func (t *Tuner) trialStep(history []Observation) (Step, bool, error) {
 }
 
 // propose asks the strategy.
-func (t *Tuner) propose(history, done []Observation) (search.Proposal, bool) {
+func (t *Tuner) propose(done []Observation) (search.Proposal, bool) {
 	trials := make([]search.Trial, len(done))
 	gone := map[string]bool{} // accidents that stayed: nothing is learned, and nothing tried again
 	space := t.File.Space()

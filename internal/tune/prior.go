@@ -1,53 +1,81 @@
 package tune
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"spate/internal/search"
 )
 
-// How far a simulator is asked before anything is started.
+// How far a simulator is asked before its advice is taken.
 const (
 	priorTrials = 160
-	priorShare  = 0.5 // of the length of a run
-	priorTop    = 3   // taken from the best
-	priorOther  = 2   // taken because they are unlike those, and nearly as good
-	nearlyAs    = 0.10
+	priorShare  = 0.5  // of the length of a run
+	apart       = 0.12 // of the range of some number, or another value of a choice, tells settings apart
 )
 
+// margins are how far within the constraints the settings lie that a simulator proposes, one after the other:
+// where it is a little wrong, what lies on the very edge of them fails.
+var margins = []float64{0.15, 0, 0.3, 0.5, 0.05}
+
 // Prior asks a simulator which settings to try first: the same search in virtual time. It gives the best of
-// them and a few good ones that are unlike these, for the case that the simulator is wrong.
-func Prior(ctx context.Context, f *File, v *Virtual) ([]search.Settings, error) {
+// them at several distances from the constraints. Where the default was measured, the simulated server is
+// first made as fast as that one.
+func Prior(ctx context.Context, f *File, v *Virtual, history []Observation) ([]search.Settings, error) {
+	w := *v
 	rate := f.Rate
-	if f.AtKnee { // the simulator's own: it may be off, and what matters is how near the load is to it
-		var err error
-		if rate, err = kneeRate(ctx, f, v); err != nil {
+	if def := defaultOf(history); def != nil {
+		rate = def.Rate
+		speed, err := fitSpeed(ctx, f, v, def)
+		if err != nil {
 			return nil, err
 		}
+		w.Speed = speed
 	}
-	history, err := score(ctx, f, v, rate, priorTrials)
+	found, err := score(ctx, f, &w, rate, cmp.Or(v.Asked, priorTrials))
 	if err != nil {
 		return nil, err
 	}
-	return Choose(f, history), nil
+	return Choose(f, found), nil
 }
 
-// kneeRate is the load of trials on the simulated server.
-func kneeRate(ctx context.Context, f *File, v *Virtual) (float64, error) {
-	t := &Tuner{File: f}
-	var history []Observation
-	for {
-		step, ok := t.kneeStep(history)
-		if !ok || ctx.Err() != nil {
-			return t.rate(history), ctx.Err()
+// fitSpeed finds how much faster than simulated the server is, by what the default showed.
+func fitSpeed(ctx context.Context, f *File, v *Virtual, def *Observation) (float64, error) {
+	miss := func(logSpeed float64) (float64, error) {
+		w := *v
+		w.Speed = math.Exp(logSpeed)
+		o, err := w.Try(ctx, Step{Settings: f.Defaults(), Share: def.Share, Rate: def.Rate})
+		if err != nil || o.Failure != nil {
+			return math.Inf(1), err
 		}
-		o, err := v.Try(ctx, step)
-		if err != nil {
-			return 0, err
+		sum := 0.0
+		for _, name := range []string{"mean_tpot_ms", "mean_e2el_ms", "median_ttft_ms", "output_throughput"} {
+			a, b := sumFigures(def, name), sumFigures(&o, name)
+			if a > 0 && b > 0 {
+				sum += math.Log(a/b) * math.Log(a/b)
+			}
 		}
-		history = append(history, o)
+		return sum, nil
 	}
+	at, width := 0.0, math.Log(2.5)
+	least, err := miss(at)
+	for width > 0.03 && err == nil {
+		for _, x := range []float64{at - width, at + width} {
+			var m float64
+			if m, err = miss(x); err != nil {
+				return 1, err
+			}
+			if m < least {
+				at, least = x, m
+			}
+		}
+		width /= 1.7
+	}
+	return math.Exp(at), err
 }
 
 // score searches in virtual time.
@@ -77,45 +105,57 @@ func score(ctx context.Context, f *File, v *Virtual, rate float64, trials int) (
 // Choose picks what to try on a real server from what a simulator found.
 func Choose(f *File, history []Observation) []search.Settings {
 	list := slices.DeleteFunc(slices.Clone(history), func(o Observation) bool { return o.Failure != nil || f.isDefault(o.Settings) })
-	slices.SortStableFunc(list, better)
 	var out []search.Settings
-	for i := range list {
-		o := &list[i]
-		switch {
-		case len(out) < priorTop:
-		case len(out) >= priorTop+priorOther:
-			return out
-		case o.Violation > list[0].Violation || worse(o, &list[0]) > nearlyAs || near(out, o.Settings) < 3:
-			continue
+	for _, m := range margins {
+		strict := f.tightened(m)
+		for i := range list {
+			strict.Score(&list[i])
 		}
-		out = append(out, o.Settings)
+		slices.SortStableFunc(list, better)
+		for i := range list {
+			if !slices.ContainsFunc(out, func(s search.Settings) bool { return f.alike(s, list[i].Settings) }) {
+				out = append(out, list[i].Settings)
+				break
+			}
+		}
 	}
 	return out
 }
 
-// worse is how far an observation lies behind another, as a share.
-func worse(o, best *Observation) float64 {
-	if best.Value == 0 {
-		return 0
+// tightened is the file with bounds that are stricter by a share.
+func (f *File) tightened(by float64) *File {
+	g := *f
+	g.limits = slices.Clone(f.limits)
+	for i := range g.limits {
+		if strings.HasPrefix(g.limits[i].Op, "<") {
+			g.limits[i].Bound *= 1 - by
+		} else {
+			g.limits[i].Bound *= 1 + by
+		}
 	}
-	d := (best.Value - o.Value) / best.Value
-	if best.Score < 0 {
-		d = -d
-	}
-	return d
+	return &g
 }
 
-// near is the number of knobs in which settings differ from the nearest of some.
-func near(list []search.Settings, s search.Settings) int {
-	least := len(s)
-	for _, other := range list {
-		n := 0
-		for name, v := range s {
-			if other[name] != v {
-				n++
-			}
+// alike reports whether settings are so near each other that one tells of the other.
+func (f *File) alike(a, b search.Settings) bool {
+	for i := range f.Knobs {
+		k := &f.Knobs[i]
+		x, y := a[k.Name], b[k.Name]
+		if x == y {
+			continue
 		}
-		least = min(least, n)
+		u, errU := strconv.ParseFloat(x, 64)
+		v, errV := strconv.ParseFloat(y, 64)
+		if k.Kind != search.Int && k.Kind != search.Float || errU != nil || errV != nil {
+			return false
+		}
+		d := math.Abs(u-v) / (k.High - k.Low)
+		if k.Log {
+			d = math.Abs(math.Log(u/v)) / math.Log(k.High/k.Low)
+		}
+		if d > apart {
+			return false
+		}
 	}
-	return least
+	return true
 }

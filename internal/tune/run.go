@@ -113,8 +113,8 @@ func (d *Folder) note(event, key string, v any) error {
 
 // Options of Run.
 type Options struct {
-	// Prior says what a simulator thinks well of, asked once the load is known; nil: there is none.
-	Prior func() ([]search.Settings, error)
+	// Prior says what a simulator thinks well of, asked once the default was measured; nil: there is none.
+	Prior func(history []Observation) ([]search.Settings, error)
 	Show  func(Progress)
 	Stop  <-chan struct{} // closed to end after what is running
 }
@@ -147,7 +147,7 @@ func Run(ctx context.Context, d *Folder, t *Tuner, r Runner, o Options) (stopped
 		if isStopped(ctx, o.Stop) {
 			return true, nil
 		}
-		if step.Phase == Trial && o.Prior != nil && !d.Seeded {
+		if step.Phase == Trial && step.Trial > 0 && o.Prior != nil && !d.Seeded {
 			if err := d.seed(t, o.Prior); err != nil {
 				return false, err
 			}
@@ -173,8 +173,8 @@ func Run(ctx context.Context, d *Folder, t *Tuner, r Runner, o Options) (stopped
 }
 
 // seed asks the simulator and writes down what it said: a search that goes on must not hear anything else.
-func (d *Folder) seed(t *Tuner, prior func() ([]search.Settings, error)) error {
-	seeds, err := prior()
+func (d *Folder) seed(t *Tuner, prior func([]Observation) ([]search.Settings, error)) error {
+	seeds, err := prior(d.History)
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,8 @@ type Virtual struct {
 	Profile *profile.Profile // nil: computed from the datasheet
 	Jitter  float64          // sigma of log-normal noise on every step, other in each run
 	Start   time.Duration    // what a start is taken to cost
+	Speed   float64          // times as fast as simulated; 0: one
+	Asked   int              // settings that Prior looks at; 0: enough of them
 	Load    func(*config.Bench) (*predict.Load, error)
 	Resolve Resolve
 
@@ -244,29 +246,46 @@ func (v *Virtual) measure(cl cluster.Config, w Workload, step Step) (Measured, e
 	if err != nil {
 		return m, fmt.Errorf("start a simulated server: %w", err)
 	}
-	to := cluster.Load{Slots: l.Slots, Until: l.Until, Calls: func(yield func(cluster.Call) bool) {
+	res, err := server.Run(v.stretched(l))
+	if err != nil {
+		return m, fmt.Errorf("simulate: %w", err)
+	}
+	m.Figures = v.figures(res, cfg)
+	return m, nil
+}
+
+func (v *Virtual) speed() float64 {
+	if v.Speed <= 0 {
+		return 1
+	}
+	return v.Speed
+}
+
+// stretched is a load for a server that is slower than the one meant: what comes at it comes as much slower,
+// and figures then count its time as faster again.
+func (v *Virtual) stretched(l *predict.Load) cluster.Load {
+	slow := func(d time.Duration) time.Duration { return time.Duration(float64(d) * v.speed()) }
+	to := cluster.Load{Slots: l.Slots, Until: slow(l.Until), Calls: func(yield func(cluster.Call) bool) {
 		for i := range l.Requests {
-			if !yield(l.Requests[i].Call) {
+			c := l.Requests[i].Call
+			c.At = slow(c.At)
+			if !yield(c) {
 				return
 			}
 		}
 	}}
 	if l.Until > 0 && l.Grace >= 0 {
-		to.Cancel = l.Until + l.Grace
+		to.Cancel = slow(l.Until + l.Grace)
 	}
-	res, err := server.Run(to)
-	if err != nil {
-		return m, fmt.Errorf("simulate: %w", err)
-	}
-	m.Figures = figures(res, cfg, v.File.limits)
-	return m, nil
+	return to
 }
 
 // usual are the percentiles every observation has.
 var usual = []float64{50, 90, 95, 99}
 
 // figures are those of a simulated run under vLLM's names.
-func figures(res *cluster.Result, cfg *config.Bench, limits []config.Objective) map[string]float64 {
+func (v *Virtual) figures(res *cluster.Result, cfg *config.Bench) map[string]float64 {
+	ms := func(d time.Duration) float64 { return float64(d) / 1e6 / v.speed() }
 	by := map[string][]float64{}
 	good, out, in := 0, 0, 0
 	for i := range res.Requests {
@@ -291,7 +310,7 @@ func figures(res *cluster.Result, cfg *config.Bench, limits []config.Objective) 
 			by["itl"] = append(by["itl"], ms(g.D))
 		}
 	}
-	n, d := len(by["ttft"]), max(res.Duration.Seconds(), 1e-9)
+	n, d := len(by["ttft"]), max(res.Duration.Seconds()/v.speed(), 1e-9)
 	fig := map[string]float64{
 		"completed": float64(n), "duration": d, "request_throughput": float64(n) / d, "output_throughput": float64(out) / d,
 		"total_token_throughput": float64(in+out) / d, "error_rate": float64(len(res.Requests)-n) / float64(max(1, len(res.Requests))),
@@ -301,7 +320,7 @@ func figures(res *cluster.Result, cfg *config.Bench, limits []config.Objective) 
 	}
 	for name, xs := range by {
 		slices.Sort(xs)
-		dist(fig, name, xs, limits)
+		dist(fig, name, xs, v.File.limits)
 	}
 	for i := range res.Engines {
 		fig["preemptions"] += float64(res.Engines[i].Preemptions)
@@ -332,8 +351,6 @@ func dist(fig map[string]float64, name string, sorted []float64, limits []config
 		}
 	}
 }
-
-func ms(d time.Duration) float64 { return float64(d) / 1e6 }
 
 // Percentiles are those a run has to compute for the file's constraints and objective.
 func (f *File) Percentiles() []float64 {
