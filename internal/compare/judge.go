@@ -94,7 +94,12 @@ type test struct {
 	floor    float64 // on the scale of logarithms
 	floored  bool
 	margin   float64 // likewise
+	tail     int     // requests beyond a percentile, on the side with fewer; enoughTail where repeats speak
 }
+
+// enoughTail is how many requests must lie beyond a percentile for one run to show a difference in it. The
+// few slowest of a run often shared one batch: they are one event, whatever their number.
+const enoughTail = 10
 
 // figures fills in the two values; false when a side has none.
 func (t *test) figures(p pair) bool {
@@ -111,6 +116,11 @@ func (t *test) figures(p pair) bool {
 	var okA, okB bool
 	t.m.A, okA = middle(p.a, t.def.name)
 	t.m.B, okB = middle(p.b, t.def.name)
+	t.tail = enoughTail
+	if t.def.pct > 50 && len(p.a) == 1 && len(p.b) == 1 {
+		done := min(p.a[0].due-p.a[0].failed, p.b[0].due-p.b[0].failed)
+		t.tail = int(float64(done) * (1 - t.def.pct/100))
+	}
 	return okA && okB
 }
 
@@ -186,8 +196,9 @@ func adjust(tests []*test) {
 }
 
 // judge gives the verdict. An interval within the margin is the same, whichever side of zero it is on;
-// one that leaves zero out is a difference, if it stays one among all metrics and is larger than what
-// equal runs on this machine show; anything else cannot be told.
+// one that leaves zero out is a difference, if it stays one among all metrics, is larger than the margin
+// and than what equal runs on this machine show, and rests on more than a few requests; anything else
+// cannot be told.
 func (t *test) judge(metrics int) {
 	m, c := &t.m, t.contrast
 	if t.shares != nil {
@@ -222,6 +233,10 @@ func (t *test) judge(metrics int) {
 		m.Verdict, m.Why = CannotTell, fmt.Sprintf("p = %.2g alone, but %.2g among %d metrics", t.p, t.adj, metrics)
 	case math.Abs(c.est) <= t.floor:
 		m.Verdict, m.Why = Same, t.belowFloor()
+	case math.Abs(c.est) <= margin:
+		m.Verdict, m.Why = CannotTell, fmt.Sprintf("it differs, but perhaps by less than the %.3g %% that count", *percent(margin))
+	case t.tail < enoughTail:
+		m.Verdict, m.Why = CannotTell, fmt.Sprintf("only %d requests lie beyond it: %d would tell, or repeats", t.tail, enoughTail)
 	default:
 		m.Verdict = t.direction(c.est)
 		m.Why = fmt.Sprintf("p = %.2g among %d metrics", t.adj, metrics)

@@ -133,17 +133,17 @@ func TestLawsOnSimulatedEngine(t *testing.T) {
 	prof := *list[0]
 	prof.Jitter = 0.02
 	pairs := max(1, pairsTried/10)
-	for name, c := range map[string]struct {
-		slow float64
-		want Verdict
-	}{"equal": {1, Same}, "slower by 10 %": {1.1, Worse}} {
+	for name, slow := range map[string]float64{"equal": 1, "slower by 10 %": 1.1} {
 		t.Run(name, func(t *testing.T) {
-			overall, _ := tally(t, pairs, func(i uint64) (Sample, Sample) {
-				return predictedRun(t, &prof, "a", 2*i, 1), predictedRun(t, &prof, "b", 2*i+1, c.slow)
+			overall, differs := tally(t, pairs, func(i uint64) (Sample, Sample) {
+				return predictedRun(t, &prof, "a", 2*i, 1), predictedRun(t, &prof, "b", 2*i+1, slow)
 			}, Options{})
 			t.Logf("of %d pairs: %v", pairs, overall)
-			if overall[c.want] < atLeast(pairs) {
-				t.Errorf("of %d pairs: %v; want %s at least 95 in 100", pairs, overall, c.want)
+			switch {
+			case slow > 1 && overall[Worse] < atLeast(pairs):
+				t.Errorf("of %d pairs: %v; want worse at least 95 in 100", pairs, overall)
+			case slow == 1 && differs > pairs-atLeast(pairs): // 300 requests that share batches may leave it open
+				t.Errorf("of %d pairs: %v; want no difference at least 95 in 100", pairs, overall)
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 var conditions = []string{"dataset", "load", "body", "model", "target.backend", "target.endpoint", "client"}
 
 // ignored are settings within them that never matter.
-var ignored = []string{"load.request_id_prefix", "model.tokenizer", "model.served_name", "dataset.path", "dataset.salt"}
+var ignored = []string{"load.request_id_prefix", "model.tokenizer", "model.served_name", "dataset.path"}
 
 // Comparable says whether the figures of two runs may be set side by side. The error names the
 // conditions that differ.
