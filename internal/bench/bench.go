@@ -219,6 +219,7 @@ func (s *session) conclude(res driver.Result) (*Outcome, error) {
 	r.Compute(recs)
 	s.observed()
 	s.noteOddities(res)
+	s.noteTurns(recs)
 	r.Verdict = s.judge(&r.Summary)
 	out := &Outcome{Run: r, Records: recs, Unmet: unmet(s.Config.Check.SLO, &r.Summary)}
 	r.Notes = append(r.Notes, s.notes...)

@@ -67,6 +67,15 @@ func (r *requests) make(ctx context.Context) (call.Request, error) {
 	return req, err
 }
 
+// Follow gives the turns an answer leads to; a conversation stays with its adapter.
+func (r *requests) Follow(rec *call.Record) []workload.Turn {
+	turns := r.Stream.Follow(rec)
+	for i := range turns {
+		turns[i].Request.Model = rec.Model
+	}
+	return turns
+}
+
 // peek makes n requests available without handing them out.
 func (r *requests) peek(ctx context.Context, n int) ([]call.Request, error) {
 	for len(r.head) < n {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"spate/internal/call"
 )
@@ -166,6 +167,53 @@ func TestPoolingDatasetsEndToEnd(t *testing.T) {
 				t.Errorf("the server saw %q, want %q\n%s", got, c.want, e.stderr)
 			}
 		})
+	}
+}
+
+func TestConversationsEndToEnd(t *testing.T) {
+	t.Parallel()
+	srv := quick(t)
+	at := datasetFiles(t, map[string]string{"agents.jsonl": `{"turns": [
+		{"messages": [{"role": "user", "content": "make a plan"}], "output_tokens": 4, "branches": [[{"messages": [{"role": "user", "content": "look it up"}]}], [{"messages": [{"role": "user", "content": "and this"}]}]]},
+		{"messages": [{"role": "user", "content": "sum up"}], "output_tokens": 5, "think_ms": 30}]}`})
+	args := []string{"--base-url", srv.URL(), "--model", "spate-sim", "--no-observe"}
+	e := benchCmd(t, append(args, "--backend", "openai-chat", "--dataset-name", "multi-turn", "--num-prompts", "6", "--max-concurrency", "2", "--multi-turn-turns", "3",
+		"--random-input-len", "20", "--multi-turn-next-len", "10", "--random-output-len", "4", "--think-time", "20ms")...).want(ExitDone)
+	turns := map[string][]call.Record{}
+	for _, r := range e.measured() {
+		turns[r.Session] = append(turns[r.Session], r)
+	}
+	if len(turns) != 6 {
+		t.Fatalf("%d conversations, want 6\n%s", len(turns), e.stderr)
+	}
+	for name, list := range turns {
+		slices.SortFunc(list, func(a, b call.Record) int { return a.Turn - b.Turn })
+		for i, r := range list {
+			if r.Turn != i || r.Outcome != call.OK || len(list) != 3 {
+				t.Errorf("%s: turn %d of %d, %s %s", name, r.Turn, len(list), r.Outcome, r.Err)
+			}
+			if i > 0 && (r.Due != list[i-1].End+20*time.Millisecond || r.In.N <= list[i-1].In.N+list[i-1].Out.N) {
+				t.Errorf("%s: turn %d was due %v after the answer, with %d tokens after %d", name, i, r.Due-list[i-1].End, r.In.N, list[i-1].In.N)
+			}
+		}
+	}
+	if notes := strings.Join(e.result().Notes, "\n"); !strings.Contains(notes, "turn 1: 6 requests") || !strings.Contains(notes, "turn 3: 6 requests") {
+		t.Errorf("no turns in %q", notes)
+	}
+	e = benchCmd(t, append(args, "--backend", "openai-chat", "--dataset-name", "agentic", "--dataset-path", at("agents.jsonl"))...).want(ExitDone)
+	var last, subs call.Record
+	for _, r := range e.measured() {
+		switch {
+		case r.Labels["branch"] != "":
+			if r.End > subs.End {
+				subs = r
+			}
+		case r.Turn == 1:
+			last = r
+		}
+	}
+	if n := len(e.measured()); n != 4 || last.Due != subs.End+30*time.Millisecond || last.Out.N != 5 {
+		t.Errorf("%d requests; the last was due %v after the sub-agents, with %d tokens", n, last.Due-subs.End, last.Out.N)
 	}
 }
 

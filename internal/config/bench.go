@@ -180,21 +180,21 @@ type Body struct {
 
 // Dataset says what prompts are made of.
 type Dataset struct {
-	Name             string `json:"name"`
-	Path             string `json:"path,omitempty"`
-	InputLen         *int   `json:"input_len,omitempty"`
-	OutputLen        *int   `json:"output_len,omitempty"`
-	InputDist        string `json:"input_dist,omitempty"`   // a law for random lengths, as workload.ParseDist reads it
-	OutputDist       string `json:"output_dist,omitempty"`
+	Name             string  `json:"name"`
+	Path             string  `json:"path,omitempty"`
+	InputLen         *int    `json:"input_len,omitempty"`
+	OutputLen        *int    `json:"output_len,omitempty"`
+	InputDist        string  `json:"input_dist,omitempty"` // a law for random lengths, as workload.ParseDist reads it
+	OutputDist       string  `json:"output_dist,omitempty"`
 	InputStd         float64 `json:"input_stddev,omitempty"`
 	OutputStd        float64 `json:"output_stddev,omitempty"`
-	Joint            string `json:"joint_lengths,omitempty"` // as workload.ParseBuckets reads them
-	NoStream         bool   `json:"no_stream"`
-	NoOversample     bool   `json:"no_oversample"`
-	DisableShuffle   bool   `json:"disable_shuffle"`
-	SkipChatTemplate bool   `json:"skip_chat_template"`
-	MultimodalChat   bool   `json:"enable_multimodal_chat"`
-	Salt             string `json:"salt,omitempty"` // put before every prompt, so that a run finds no earlier run's prefix cache
+	Joint            string  `json:"joint_lengths,omitempty"` // as workload.ParseBuckets reads them
+	NoStream         bool    `json:"no_stream"`
+	NoOversample     bool    `json:"no_oversample"`
+	DisableShuffle   bool    `json:"disable_shuffle"`
+	SkipChatTemplate bool    `json:"skip_chat_template"`
+	MultimodalChat   bool    `json:"enable_multimodal_chat"`
+	Salt             string  `json:"salt,omitempty"` // put before every prompt, so that a run finds no earlier run's prefix cache
 
 	Random   Random   `json:"random"`
 	Sonnet   Sonnet   `json:"sonnet"`
@@ -209,6 +209,7 @@ type Dataset struct {
 	TimedTrace       TimedTrace       `json:"timed_trace"`
 	Shared           Shared           `json:"generated_shared_prefix"`
 	Replay           Replay           `json:"replay"`
+	Talk             Talk             `json:"talk"`
 }
 
 // Random configures synthetic prompts of chosen lengths.

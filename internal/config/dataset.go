@@ -29,6 +29,8 @@ const (
 	DatasetRerank     = "random-rerank"
 	DatasetImages     = "custom_image"
 	DatasetAudio      = "custom_audio"
+	DatasetMultiTurn  = "multi-turn"
+	DatasetAgentic    = "agentic"
 )
 
 // Shared configures generated-shared-prefix.
@@ -49,6 +51,17 @@ type Replay struct {
 	Speed  float64       `json:"speed"` // times as fast as recorded
 	MaxGap time.Duration `json:"max_gap_ns"`
 }
+
+// Talk configures conversations: laws are as workload.ParseDist reads them.
+type Talk struct {
+	Turns    string `json:"turns"`
+	NextLen  string `json:"next_len"`
+	Think    string `json:"think_time_s,omitempty"`
+	MaxTurns int    `json:"max_turns"`
+}
+
+// Talks reports whether the dataset holds conversations.
+func (d *Dataset) Talks() bool { return d.Name == DatasetMultiTurn || d.Name == DatasetAgentic }
 
 // Timed reports whether the dataset knows when its requests are due.
 func (d *Dataset) Timed() bool {
@@ -86,6 +99,10 @@ func (b *Bench) resolveDataset(note func(string, ...any)) {
 		}
 		if !b.Has("timed-trace-sec-multiplier") {
 			d.TimedTrace.SecMultiplier = 0.001
+		}
+	case DatasetMultiTurn, DatasetAgentic:
+		if d.Path != "" && !b.Has("num-prompts") {
+			b.Load.NumPrompts = 0 // every conversation of the file
 		}
 	case DatasetShared:
 		if !b.Has("num-prompts") {
@@ -129,10 +146,14 @@ func (b *Bench) checkSpread(c *checker) {
 		}
 		_, err := workload.ParseDist(law.text)
 		c.want(err == nil, law.flag, "%v", err)
-		c.clash(d.Name != DatasetRandom && d.Name != DatasetRandomMM, law.flag, "dataset-name", "only random prompts have lengths by a law")
+		c.clash(!slices.Contains([]string{DatasetRandom, DatasetRandomMM, DatasetMultiTurn}, d.Name), law.flag, "dataset-name", "only random prompts have lengths by a law")
 		c.clash(b.Has("random-range-ratio"), law.flag, "random-range-ratio", "both say how lengths are spread")
 		c.clash(d.Joint != "", law.flag, "seq-dist", "both say how lengths are spread")
 	}
+	c.want(d.Talk.MaxTurns >= 0, "max-turns", "%d is negative", d.Talk.MaxTurns)
+	c.clash(b.Has("think-time") && !d.Talks(), "think-time", "dataset-name", "only conversations (multi-turn, agentic) have turns")
+	c.needs(d.Name == DatasetMultiTurn && d.Path == "" && b.Load.NumPrompts <= 0 && b.Load.Duration == 0 && len(b.Load.Stages) == 0,
+		"dataset-name", "num-prompts", "made-up conversations have no number of their own")
 	c.want(d.InputStd >= 0, "isl-stddev", "%v is negative", d.InputStd)
 	c.want(d.OutputStd >= 0, "osl-stddev", "%v is negative", d.OutputStd)
 	if d.Joint != "" {

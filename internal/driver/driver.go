@@ -91,6 +91,7 @@ type run struct {
 	warm  *feed           // nil without a warm-up
 	queue queue           // due, waiting for a slot
 	ctx   context.Context // of requests in flight
+	stop  <-chan struct{} // closed when sending ends
 
 	mu      sync.Mutex
 	tally   call.Tally
@@ -131,6 +132,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 
 	res := Result{Start: cfg.Clock.Now()}
 	stop, disarm := r.stopper(ctx, res.Start, cancel)
+	r.stop = stop
 	if cfg.Plan.Due != nil || r.warm == nil {
 		r.began(res.Start)
 	}
@@ -471,9 +473,9 @@ func (r *run) slot() {
 	}
 }
 
-// serve sends one request, and again while it fails and attempts are left; each attempt is a record.
-// It returns when the last one ended.
-func (r *run) serve(it item) (end time.Duration) {
+// send sends one request, and again while it fails and attempts are left; each attempt is a record. It
+// returns when the last one ended, and what the answer leads to.
+func (r *run) send(it item) (end time.Duration, turns []workload.Turn) {
 	n := r.live.InFlight.Add(1)
 	for m := r.live.MaxInFlight.Load(); n > m && !r.live.MaxInFlight.CompareAndSwap(m, n); m = r.live.MaxInFlight.Load() {
 	}
@@ -487,9 +489,10 @@ func (r *run) serve(it item) (end time.Duration) {
 		rec.Retried = rec.Outcome == call.Failed && attempt < r.cfg.Retries && r.ctx.Err() == nil
 		again, wait := rec.Retried, rec.RetryWait
 		end = rec.End
+		turns = r.follow(&rec) // before the text is let go
 		r.keep(&rec)
 		if !again {
-			return end
+			return end, turns
 		}
 		if wait > 0 {
 			select {

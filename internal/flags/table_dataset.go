@@ -69,6 +69,7 @@ func datasetFlags(b *config.Bench) []Def {
 	defs = append(defs, traceFlags(d)...)
 	defs = append(defs, hubFlags(d)...)
 	defs = append(defs, mediaFlags(d)...)
+	defs = append(defs, talkFlags(d)...)
 	return append(defs, laterDatasetFlags(d)...)
 }
 
@@ -206,6 +207,31 @@ func hubFlags(d *config.Dataset) []Def {
 	}
 	for i := range defs {
 		defs[i].Group, defs[i].VLLM = GroupDataset, true
+	}
+	return defs
+}
+
+// talkFlags describe conversations.
+func talkFlags(d *config.Dataset) []Def {
+	t := &d.Talk
+	defs := []Def{
+		{
+			Name: "multi-turn-turns", Default: "4", value: law(&t.Turns), Meta: "COUNT",
+			Help: "turns of made-up conversations of multi-turn; a law as for --input-len", Also: also("conversation-turn-mean"),
+		},
+		{
+			Name: "multi-turn-next-len", Default: "64", value: law(&t.NextLen), Meta: "TOKENS",
+			Help: "length of what a user says after the first turn, which has --random-input-len; --random-prefix-len is a system prompt all share",
+		},
+		{
+			Name: "think-time", value: thinkTime(&t.Think), Meta: "TIME",
+			Help: "time between an answer and the next turn: 2s, or a law in seconds such as exponential(2); without it, what the file says, or none",
+			Also: also("conversation-turn-delay"),
+		},
+		{Name: "max-turns", Default: "0", value: integer(&t.MaxTurns), Help: "end conversations after this many turns; 0 is never", Also: also("agentic-max-turns")},
+	}
+	for i := range defs {
+		defs[i].Group = GroupDataset
 	}
 	return defs
 }

@@ -128,7 +128,6 @@ func laterFlags() []Def {
 		{Name: "confidence", value: text(), Needs: "intervals other than 95 %", Help: "level of the intervals", Also: also("confidence-level")},
 		{Name: "sweep-max-concurrency", value: text(), Needs: "spate sweep --max-concurrency 1,2,4 does this", Help: "levels of concurrency to go through"},
 		{Name: "sweep-request-rate", value: text(), Needs: "spate sweep --request-rate 2,4,8 does this", Help: "rates to go through"},
-		{Name: "multi-turn", value: toggle(new(bool)), Needs: "conversations", Help: "conversations instead of single requests"},
 		{Name: "compare", value: words(new([]string)), Needs: "spate compare A B does this", Help: "two results side by side"},
 	}
 	for i := range defs {

@@ -152,6 +152,37 @@ func spread(p **int, law *string) *value {
 	return v
 }
 
+// law is a distribution, or a number.
+func law(p *string) *value {
+	v := str(p)
+	v.set = func(s string) error {
+		d, err := workload.ParseDist(s)
+		if err == nil {
+			*p = d.String()
+		}
+		return err
+	}
+	return v
+}
+
+// thinkTime is a duration or a law in seconds.
+func thinkTime(p *string) *value {
+	v := law(p)
+	read := v.set
+	v.set = func(s string) error {
+		d, err := config.ParseDuration(s)
+		switch {
+		case err != nil:
+			return read(s)
+		case d == 0:
+			*p = ""
+			return nil
+		}
+		return read(strconv.FormatFloat(d.Seconds(), 'g', -1, 64))
+	}
+	return v
+}
+
 func readFloat(text string) (float64, error) {
 	f, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(text), "_", ""), 64)
 	switch {

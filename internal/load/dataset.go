@@ -49,6 +49,8 @@ func others(w *workload.Config, c *config.Bench) {
 		w.Media.Items, w.Media.Ratio = d.RandomMM.BaseItems, d.RandomMM.ItemsRatio
 		w.Media.Sizes, _ = workload.ParseSizes(d.RandomMM.Buckets) // validated before
 		w.Media.Limit, _ = d.RandomMM.Limit()
+	case config.DatasetMultiTurn, config.DatasetAgentic:
+		talk(w, d)
 	case config.DatasetImages, config.DatasetAudio:
 		w.Output, w.Media.Inline = d.Custom.OutputLen, d.Custom.EnsureClientSideData
 	case config.DatasetRepetition:
@@ -81,4 +83,20 @@ func others(w *workload.Config, c *config.Bench) {
 	case config.DatasetSpeedBench:
 		w.Output, w.Category, w.Subset = d.SpeedBench.OutputLen, d.SpeedBench.Category, d.SpeedBench.Subset
 	}
+}
+
+// talk translates the settings of conversations. Answers are as long as the file says unless a length is asked
+// for; made-up ones have the lengths of random prompts.
+func talk(w *workload.Config, d *config.Dataset) {
+	w.Talk.MaxTurns = d.Talk.MaxTurns
+	w.Talk.Think, _ = workload.ParseDist(d.Talk.Think) // validated before; none for an empty one
+	if w.Output = workload.FromData; d.OutputLen != nil {
+		w.Output = *d.OutputLen
+	}
+	if d.Path != "" {
+		return
+	}
+	w.Talk.Turns, _ = workload.ParseDist(d.Talk.Turns)
+	w.Talk.NextIn, _ = workload.ParseDist(d.Talk.NextLen)
+	w.Input, w.Output, w.Prefix = d.Random.InputLen, d.Random.OutputLen, d.Random.PrefixLen
 }

@@ -47,6 +47,8 @@ var datasets = []Dataset{
 	{"speed_bench", true, NeedsPath, true, "SPEED-Bench messages"},
 	{"timed_trace", true, NeedsPath, true, "a trace with times and block hashes"},
 	{"generated-shared-prefix", true, NoPath, true, "SGLang's groups of questions with a system prompt each"},
+	{"multi-turn", true, OptionalPath, true, "conversations with the server's own answers, from a file or made up"},
+	{"agentic", true, NeedsPath, true, "agents' sessions with sub-agents"},
 	{"mooncake", true, NeedsPath, true, "a trace as published with Mooncake: timed_trace in milliseconds and blocks of 512"},
 }
 

@@ -14,11 +14,9 @@ import (
 // apart from what is asked.
 type shared struct {
 	remarks
-	fitter
+	writer
 	cfg     Config
 	systems []string
-	vocab   int
-	barred  map[int32]bool
 	group   []int32 // of each question
 	outs    []int32
 	order   []int32
@@ -26,7 +24,7 @@ type shared struct {
 }
 
 func newShared(cfg Config, tok Tokenizer) (*shared, int, error) {
-	g := &shared{cfg: cfg, fitter: fitter{tok: tok}}
+	g := &shared{cfg: cfg}
 	switch {
 	case cfg.Groups < 1 || cfg.PerGroup < 1:
 		return nil, 0, fmt.Errorf("%d groups of %d prompts: at least 1 of each is needed", cfg.Groups, cfg.PerGroup)
@@ -41,17 +39,14 @@ func newShared(cfg Config, tok Tokenizer) (*shared, int, error) {
 	if tok == nil {
 		g.add(wordsOnly)
 	} else {
-		s.enc, g.vocab, g.barred = tok.NewEncoder(), tok.VocabSize(), map[int32]bool{}
-		for _, id := range tok.SpecialIDs() {
-			g.barred[id] = true
-		}
-		if g.vocab <= len(g.barred) {
-			return nil, 0, fmt.Errorf("all %d ids of the vocabulary are special", g.vocab)
-		}
+		s.enc = tok.NewEncoder()
+	}
+	if err := g.prepare(tok, cfg.Seed); err != nil {
+		return nil, 0, err
 	}
 	for i := range cfg.Groups {
 		n := g.length("system length", i, cfg.Prefix)
-		g.systems = append(g.systems, salted(cfg.Salt, g.text(s, "system", i, n)))
+		g.systems = append(g.systems, salted(cfg.Salt, g.text(s, "system", n, uint64(i))))
 	}
 	return g, g.deal(), nil
 }
@@ -102,27 +97,6 @@ func (g *shared) length(name string, i, n int) int {
 	return low + rng.New(g.cfg.Seed, name, uint64(i)).IntN(n-low+1)
 }
 
-// text makes n tokens of text.
-func (g *shared) text(s *scratch, name string, i, n int) string {
-	draws := rng.New(g.cfg.Seed, name, uint64(i))
-	if g.tok == nil {
-		return string(appendWords(nil, draws, n))
-	}
-	pick := func() int32 {
-		for {
-			if id := int32(draws.IntN(g.vocab)); !g.barred[id] {
-				return id
-			}
-		}
-	}
-	ids := make([]int32, n)
-	for k := range ids {
-		ids[k] = pick()
-	}
-	text, _ := g.fit(s, ids, n, pick)
-	return text
-}
-
 func (g *shared) next() (job, state, error) {
 	if g.at >= len(g.order) && !g.cfg.Endless {
 		return job{}, done, nil
@@ -133,7 +107,7 @@ func (g *shared) next() (job, state, error) {
 }
 
 func (g *shared) build(s *scratch, j job) (call.Request, bool, error) {
-	question := g.text(s, "question", j.index, g.length("question length", j.index, g.cfg.Suffix))
+	question := g.text(s, "question", g.length("question length", j.index, g.cfg.Suffix), uint64(j.index))
 	group := int(g.group[j.index])
 	text := g.systems[group] + "\n\n" + question
 	req := call.Request{In: s.count(text), MaxOut: int(g.outs[j.index]), Labels: map[string]string{"group": fmt.Sprint(group)}}
@@ -148,4 +122,4 @@ func (g *shared) settle(j job, req *call.Request, _ bool) error {
 
 func (g *shared) close() error { return nil }
 
-func (g *shared) notes() []string { return append(g.remarks.notes(), g.fitter.notes()...) }
+func (g *shared) notes() []string { return append(g.remarks.notes(), g.writer.notes()...) }

@@ -35,6 +35,7 @@ type job struct {
 	lines   []int      // verses drawn by sonnet
 	again   bool       // a row that was accepted before; in and out hold its lengths
 	row     *candidate // what was read (hf)
+	thread  *thread    // a conversation that begins (multi-turn, agentic)
 	parts   []job      // prompts of one request (random with a batch, random-rerank)
 }
 

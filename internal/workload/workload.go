@@ -70,6 +70,8 @@ type Config struct {
 	Media      Media // random-mm, custom_image, custom_audio
 	Speech     bool  // the endpoint takes sound files
 
+	Talk Talk // multi-turn, agentic: N are conversations
+
 	Groups     int     // shared beginnings (prefix_repetition, generated-shared-prefix)
 	PerGroup   int     // prompts of each (generated-shared-prefix)
 	Suffix     int     // tokens after the shared beginning
@@ -109,6 +111,11 @@ func Default(name string) (Config, error) {
 	}
 	cfg := Config{Dataset: name, N: 1000, Era: Head}
 	switch name {
+	case "multi-turn":
+		cfg.Input, cfg.Output = 512, 128
+		cfg.Talk = Talk{Turns: Dist{Law: "constant", A: 4}, NextIn: Dist{Law: "constant", A: 64}}
+	case "agentic":
+		cfg.Output = FromData
 	case "random", "random-rerank":
 		cfg.Input, cfg.Output = 1024, 128
 	case "random-mm":
@@ -184,6 +191,8 @@ func open(cfg Config, tok Tokenizer, tmpl Template) (dataset, int, error) {
 		return newBurst(cfg, tok)
 	case "timed_trace", "mooncake":
 		return newReplay(cfg, tok)
+	case "multi-turn", "agentic":
+		return newTalk(cfg, tok)
 	case "hf":
 		return newHub(cfg, tok, tmpl)
 	case "spec_bench":
