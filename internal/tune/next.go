@@ -237,7 +237,11 @@ func (t *Tuner) heldStep(history []Observation) (Step, bool) {
 	if w == nil || w.Trial == 0 {
 		return Step{}, false
 	}
-	return t.turn(history, Holdout, []Observation{*w}, max(1, t.File.Repeats))
+	step, ok := t.turn(history, Holdout, []Observation{*w}, max(1, t.File.Repeats))
+	if paced(t.File.Held.Args) {
+		step.Rate = 0 // it has a load of its own
+	}
+	return step, ok
 }
 
 func (t *Tuner) turn(history []Observation, phase Phase, list []Observation, rounds int) (Step, bool) {

@@ -107,12 +107,13 @@ func run(t *testing.T, dir string, f *File, s *scripted) (*Outcome, []Observatio
 // is made twice.
 func TestInterrupted(t *testing.T) {
 	f := formulaFile(t, "holdout: {max-concurrency: 8}\n")
+	f.Trials = 14
 	whole := &scripted{f: f, score: hill, kill: -1}
 	want, all := run(t, t.TempDir(), f, whole)
 	if want.Winner == nil || want.Winner.Trial == 0 || want.Verdict.Verdict != compare.Better || want.Held == nil {
 		t.Fatalf("%+v", want)
 	}
-	for kill := 0; kill < len(all); kill += 3 {
+	for kill := 0; kill < len(all); kill += 6 {
 		s := &scripted{f: f, score: hill, kill: kill}
 		got, history := run(t, t.TempDir(), f, s)
 		if !equalJSON(t, got, want) || !equalJSON(t, history, all) {
@@ -295,12 +296,13 @@ func (k kneeRunner) Try(_ context.Context, step Step) (Observation, error) {
 
 func TestVirtualSearch(t *testing.T) {
 	f := example(t, "small-sim.yaml")
-	f.Trials, f.Repeats = 8, 2
+	f.Trials, f.Repeats = 6, 1
+	f.Fixed = append(f.Fixed, Flag{"num-gpu-blocks-override", "2000"}) // a large cache takes long to make
 	v, err := NewVirtual(f, nil, resolve)
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.Asked = 25
+	v.Asked = 8
 	search := func() ([]Observation, *Outcome) {
 		tuner := &Tuner{File: f}
 		d, err := Open(t.TempDir(), f)
@@ -325,7 +327,7 @@ func TestVirtualSearch(t *testing.T) {
 			t.Errorf("step %d: %s", o.N, o.Failure.Line)
 		}
 	}
-	if out.Starts != 8 || out.Seeds == 0 || len(out.Frontier) == 0 {
+	if out.Starts != 6 || out.Seeds == 0 || len(out.Frontier) == 0 {
 		t.Errorf("%d starts, %d from the simulator, %d on the frontier", out.Starts, out.Seeds, len(out.Frontier))
 	}
 	b := &strings.Builder{}

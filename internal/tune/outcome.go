@@ -40,6 +40,9 @@ type Judgement struct {
 	Why     string          `json:"why,omitempty"`
 }
 
+// meetsAlone is why a setting that is no faster can still be better.
+const meetsAlone = "it meets the constraints, which the default misses"
+
 // student are the quantiles of 95 % intervals by degrees of freedom.
 var student = []float64{math.Inf(1), 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228}
 
@@ -70,15 +73,19 @@ func judge(list []Observation, trial int, margin float64) Judgement {
 	}
 	j := Judgement{Verdict: compare.CannotTell, Rounds: len(diffs)}
 	if len(diffs) == 0 {
+		j.Why = "no round in which both showed anything"
 		return j
 	}
 	mean, half := interval(diffs)
 	pct := func(x float64) float64 { return round3(100 * math.Expm1(min(max(x, -20), 20))) }
 	j.Change, j.Low, j.High = pct(mean), pct(mean-half), pct(mean+half)
+	if len(diffs) == 1 {
+		j.Low, j.High, j.Why = j.Change, j.Change, "one round shows no scatter"
+	}
 	band := math.Log1p(margin)
 	switch {
 	case missed == 0 && missedDefault == len(diffs):
-		j.Verdict, j.Why = compare.Better, "it meets the constraints, which the default misses"
+		j.Verdict, j.Why = compare.Better, meetsAlone
 	case missed > missedDefault:
 		j.Verdict, j.Why = compare.Worse, "it misses constraints that the default meets"
 	case mean-half > 0 && mean > band:
@@ -125,7 +132,7 @@ func (t *Tuner) Winner(history []Observation) *Observation {
 	for i := range finalists {
 		j := judge(finals, finalists[i].Trial, t.File.Margin)
 		gain := j.Change
-		if j.Why != "" && j.Verdict == compare.Better {
+		if j.Why == meetsAlone {
 			gain += 1e9
 		}
 		if j.Verdict == compare.Better && gain > top {
@@ -198,7 +205,7 @@ func (out *Outcome) verdicts(t *Tuner, history []Observation) {
 		case compare.Better, compare.Same:
 			out.Sentence += fmt.Sprintf(" On the workload held out it is %s (%+.3g %%).", j.Verdict, j.Change)
 		default:
-			out.Sentence += fmt.Sprintf(" On the workload held out the verdict is %s (%+.3g %%): it may be tuned to its workload alone.", j.Verdict, j.Change)
+			out.Sentence += fmt.Sprintf(" On the workload held out the verdict is %s, %s It may be tuned to its workload alone.", j.Verdict, j.text())
 		}
 	}
 }
@@ -208,14 +215,16 @@ func (out *Outcome) keepDefault(finalists int) string {
 	case finalists == 0:
 		return fmt.Sprintf("The default is as good as anything: none of %d trials did better. Keep it.", len(out.Trials)-1)
 	case out.Verdict.Verdict == compare.CannotTell:
-		return fmt.Sprintf("Keep the default: the best trial is not shown to be better (%+.3g %%, between %+.3g and %+.3g in %d rounds).",
-			out.Verdict.Change, out.Verdict.Low, out.Verdict.High, out.Verdict.Rounds)
+		return "Keep the default: the best trial is not shown to be better: " + out.Verdict.text()
 	}
 	return fmt.Sprintf("The default is as good as anything: the best trial is %s when repeated beside it (%+.3g %%). Keep it.", out.Verdict.Verdict, out.Verdict.Change)
 }
 
 func (j *Judgement) text() string {
 	s := fmt.Sprintf("%+.3g %% (95 %%: %+.3g to %+.3g) in %d rounds in turns.", j.Change, j.Low, j.High, j.Rounds)
+	if j.Rounds <= 1 {
+		s = fmt.Sprintf("%+.3g %%.", j.Change)
+	}
 	if j.Why != "" {
 		s += " " + j.Why + "."
 	}

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,9 @@ type Virtual struct {
 // NewVirtual checks that the file's server can be simulated.
 func NewVirtual(f *File, prof *profile.Profile, resolve Resolve) (*Virtual, error) {
 	v := &Virtual{File: f, Profile: prof, Load: predict.NewLoad, Resolve: resolve, Start: time.Minute, loads: map[string]*predict.Load{}}
+	if !f.vllm() {
+		return nil, fmt.Errorf("the simulator knows what flags of vllm serve do, not those of %s", cmp.Or(f.Server.Kind, "this server"))
+	}
 	if prof != nil {
 		facts := prof.Engine.Settings()
 		facts.Blocks = 0
@@ -54,9 +58,6 @@ func NewVirtual(f *File, prof *profile.Profile, resolve Resolve) (*Virtual, erro
 			v.base = c
 		}
 		return v, nil
-	}
-	if !f.vllm() {
-		return nil, fmt.Errorf("server %s cannot be simulated from its flags: name a profile", f.Server.Kind)
 	}
 	s, err := f.Settings(f.Defaults())
 	if err != nil {
