@@ -150,8 +150,8 @@ func TestDurationAndGrace(t *testing.T) {
 			"cut off while queued", slow,
 			[]string{"--duration", "2s", "--grace-period", "100ms", "--max-concurrency", "2", "--request-rate", "20", "--burstiness", "inf"},
 			func(t *testing.T, e ended, tally call.Tally) {
-				// A machine that stalls as the time runs out lets fewer go, never more.
-				if tally.Canceled != 2 || tally.Dropped != tally.Due-2 || tally.Due < 8 || tally.Due > 41 {
+				// A machine that stalls as the time runs out lets fewer go, and as many are due.
+				if tally.Canceled != 2 || tally.Dropped != tally.Due-2 || tally.Due < 39 || tally.Due > 40 {
 					t.Errorf("tally %+v", tally)
 				}
 				for _, r := range e.measured() {
@@ -229,9 +229,9 @@ func TestSchedules(t *testing.T) {
 		flags []string
 		check func(*testing.T, []time.Duration, ended)
 	}{
-		{"stages", []string{"--stages", "400ms@20,200ms@100"}, func(t *testing.T, due []time.Duration, _ ended) {
-			if len(due) < 15 || len(due) > 45 {
-				t.Errorf("%d requests in stages that make 28", len(due))
+		{"stages", []string{"--stages", "2s@10,1s@50"}, func(t *testing.T, due []time.Duration, _ ended) {
+			if len(due) < 45 || len(due) > 95 { // Poisson: five standard deviations are 42
+				t.Errorf("%d requests in stages that make 70", len(due))
 			}
 		}},
 		{"linear ramp", []string{"--num-prompts", "60", "--ramp-up-strategy", "linear", "--ramp-up-start-rps", "20", "--ramp-up-end-rps", "200", "--burstiness", "inf", "--save-result", "--result-filename", "r.json"}, rising},
@@ -256,7 +256,7 @@ func TestSchedules(t *testing.T) {
 			e := benchCmd(t, append([]string{"--base-url", quick(t).URL(), "--random-input-len", "12", "--random-output-len", "3"}, c.flags...)...).want(ExitDone)
 			e.balanced()
 			for _, r := range e.measured() {
-				if r.Dispatched < r.Due || r.Sent < r.Due {
+				if r.Dispatched < r.Due || r.Outcome != call.Dropped && r.Sent < r.Due {
 					t.Errorf("request %d left %v ahead of its time", r.ID, r.Due-r.Dispatched)
 				}
 			}

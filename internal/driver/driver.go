@@ -101,6 +101,7 @@ type run struct {
 	measure time.Duration // first measured dispatch, or call.Unset
 
 	measuring chan struct{} // closed at the first measured dispatch
+	timeUp    atomic.Bool   // sending ended because the plan's time is over
 }
 
 // feed keeps encoded requests of one source ready ahead of their due time.
@@ -205,6 +206,8 @@ func (r *run) stopper(ctx context.Context, start time.Duration, cancel context.C
 			return
 		case overUser:
 			user = true
+		case overTime:
+			r.timeUp.Store(true)
 		}
 		close(stop)
 		if user || r.cfg.Grace < 0 {
@@ -334,32 +337,17 @@ func (r *run) openLoop(stop <-chan struct{}, start time.Duration) {
 	for range r.cfg.Plan.Slots {
 		wg.Go(r.slot)
 	}
-	pace := newPacer(r.cfg.Clock)
-	defer pace.close()
-	for due := range r.cfg.Plan.Due {
-		req, ok := r.next(stop, start)
-		if !ok || !pace.until(start+due, stop) {
-			break
-		}
-		now := r.cfg.Clock.Now()
-		r.noteDue(&req, now)
-		it := item{req: req, due: start + due, dispatched: now}
-		if r.cfg.Plan.Slots > 0 {
-			r.live.Queued.Add(1)
-			r.queue.push(it)
-		} else {
-			wg.Go(func() { r.serve(it) })
-		}
-	}
+	late := r.letGo(&wg, stop, start)
+	r.dropAll(late, "the run's time was over before the client let it go")
 	if stopped(stop) {
-		r.dropAll(r.queue.close(true))
+		r.dropQueued()
 	} else {
 		done := make(chan struct{})
 		var watch sync.WaitGroup
 		watch.Go(func() { // sending may still be stopped while queued requests wait for slots
 			select {
 			case <-stop:
-				r.dropAll(r.queue.close(true))
+				r.dropQueued()
 			case <-done:
 			}
 		})
@@ -371,12 +359,47 @@ func (r *run) openLoop(stop <-chan struct{}, start time.Duration) {
 	wg.Wait()
 }
 
+// letGo follows the schedule to its end. What was due within the plan's time is due, also when the client
+// was too late to let it go: that is returned. The user's word ends the schedule where it is.
+func (r *run) letGo(wg *sync.WaitGroup, stop <-chan struct{}, start time.Duration) (late []item) {
+	pace := newPacer(r.cfg.Clock)
+	defer pace.close()
+	for due := range r.cfg.Plan.Due {
+		req, ok := r.draw(stop, start)
+		if !ok {
+			break
+		}
+		let := pace.until(start+due, stop)
+		if !let && !r.timeUp.Load() {
+			break
+		}
+		now := r.cfg.Clock.Now()
+		r.noteDue(&req, now)
+		it := item{req: req, due: start + due, dispatched: now}
+		switch {
+		case !let:
+			late = append(late, it)
+		case r.cfg.Plan.Slots > 0:
+			r.live.Queued.Add(1)
+			r.queue.push(it)
+		default:
+			wg.Go(func() { r.serve(it) })
+		}
+	}
+	return late
+}
+
 // next takes the next encoded request, from the warm-up while that lasts; it counts when there was
 // none ready.
 func (r *run) next(stop <-chan struct{}, start time.Duration) (call.Request, bool) {
 	if stopped(stop) {
 		return call.Request{}, false
 	}
+	return r.draw(stop, start)
+}
+
+// draw is next, without a look at stop unless it would have to wait.
+func (r *run) draw(stop <-chan struct{}, start time.Duration) (call.Request, bool) {
 	if r.warming(start) {
 		if req, ok := r.take(r.warm, stop); ok || stopped(stop) {
 			req.Phase = call.Warmup
@@ -503,15 +526,20 @@ func (r *run) send(it item) (end time.Duration, turns []workload.Turn) {
 	}
 }
 
+// dropQueued drops what waits for a slot.
+func (r *run) dropQueued() {
+	items := r.queue.close(true)
+	r.live.Queued.Add(int64(-len(items)))
+	r.dropAll(items, "the run ended while it waited for a concurrency slot")
+}
+
 // dropAll records requests that were due and never left.
-func (r *run) dropAll(items []item) {
+func (r *run) dropAll(items []item, why string) {
 	now := r.cfg.Clock.Now()
 	for _, it := range items {
-		r.live.Queued.Add(-1)
 		rec := call.NewRecord(&it.req)
 		rec.Due, rec.Dispatched, rec.End = it.due, it.dispatched, now
-		rec.Outcome, rec.Fault = call.Dropped, call.FaultCutoff
-		rec.Err = "the run ended while it waited for a concurrency slot"
+		rec.Outcome, rec.Fault, rec.Err = call.Dropped, call.FaultCutoff, why
 		r.keep(&rec)
 	}
 }

@@ -226,6 +226,35 @@ func TestQueuedRequestsAreDroppedAtTheEnd(t *testing.T) {
 	})
 }
 
+// TestLateClientDropsWhatWasDue stalls the sender over the end of the time: what fell due meanwhile is
+// due, and dropped.
+func TestLateClientDropsWhatWasDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		times := []time.Duration{0, 10 * time.Millisecond, 20 * time.Millisecond, 99 * time.Millisecond, 100 * time.Millisecond}
+		stalling := schedule.Plan{N: len(times), Due: func(yield func(time.Duration) bool) {
+			for i, d := range times {
+				if i == 1 {
+					time.Sleep(200 * time.Millisecond)
+				}
+				if !yield(d) {
+					return
+				}
+			}
+		}}
+		for _, slots := range []int{0, 1} {
+			got := play(t, Config{Plan: stalling.Capped(slots).For(100 * time.Millisecond), Source: &numbers{n: 5}, Grace: time.Second}, &server{takes: time.Millisecond})
+			if want := (call.Tally{Due: 4, OK: 1, Dropped: 3, Attempts: 4}); got.res.Tally != want || got.res.Stopped {
+				t.Errorf("%d slots: %+v, want %+v", slots, got.res.Tally, want)
+			}
+			for _, r := range got.recs {
+				if want := got.res.Start + times[r.ID]; r.Due != want || r.Outcome == call.Dropped && r.Sent != call.Unset {
+					t.Errorf("request %d was due at %v, want %v; %s, sent at %v", r.ID, r.Due, want, r.Outcome, r.Sent)
+				}
+			}
+		}
+	})
+}
+
 func TestStopDrainsAndCancelGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stop := make(chan struct{})
