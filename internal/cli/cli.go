@@ -132,6 +132,7 @@ func newRoot(p Process) *cobra.Command {
 	root.AddCommand(newLaunch(p), newGuard(p), newExplainDiff(p))
 	root.AddCommand(newTune(p))
 	root.AddCommand(newRecord(p))
+	root.AddCommand(newDataset(p))
 	for _, c := range root.Commands() {
 		c.Args = usageArgs(c.Args)
 	}

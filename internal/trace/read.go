@@ -131,24 +131,27 @@ func Write(w io.Writer, rows []Row, f Format) error {
 		raw, _ := json.Marshal(s) // a string always has a JSON form
 		return string(raw)
 	}
+	var line []byte
 	for i := range rows {
 		r := &rows[i]
 		at := strconv.FormatFloat(r.At.Seconds()/f.Unit, 'f', -1, 64)
 		if whole := math.Round(r.At.Seconds() / f.Unit); math.Abs(r.At.Seconds()/f.Unit-whole) < 1e-6 {
 			at = strconv.FormatFloat(whole, 'f', -1, 64)
 		}
-		fmt.Fprintf(out, `{%s: %s, %s: %d, %s: %d`, name(f.Labels.Time), at, name(f.Labels.In), r.In, name(f.Labels.Out), r.Out)
+		line = fmt.Appendf(line[:0], `{%s: %s, %s: %d, %s: %d`, name(f.Labels.Time), at, name(f.Labels.In), r.In, name(f.Labels.Out), r.Out)
 		if r.Blocks != nil {
-			fmt.Fprintf(out, `, %s: [`, name(f.Labels.Blocks))
+			line = fmt.Appendf(line, `, %s: [`, name(f.Labels.Blocks))
 			for k, b := range r.Blocks {
 				if k > 0 {
-					out.WriteString(", ")
+					line = append(line, ", "...)
 				}
-				out.WriteString(strconv.FormatUint(b, 10))
+				line = strconv.AppendUint(line, b, 10)
 			}
-			out.WriteByte(']')
+			line = append(line, ']')
 		}
-		out.WriteString("}\n")
+		if _, err := out.Write(append(line, "}\n"...)); err != nil {
+			return fmt.Errorf("write trace: %w", err)
+		}
 	}
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("write trace: %w", err)

@@ -275,3 +275,24 @@ func (r *random) spread() {
 
 // stream is one per block, so that a longer run has the same lengths first.
 func (r *random) stream(name string) *rand.Rand { return rng.New(r.cfg.Seed, name, uint64(r.first)) }
+
+// NewLengths draws pairs of lengths by two laws, as ParseDist reads them: the same pair for the same number.
+func NewLengths(in, out string, seed uint64, open func(string) (File, error)) (func(i int) (in, out int), error) {
+	var laws [2]Dist
+	for k, text := range []string{in, out} {
+		var err error
+		if laws[k], err = ParseDist(text); err != nil {
+			return nil, err
+		}
+		if err := laws[k].load(open); err != nil {
+			return nil, err
+		}
+	}
+	return func(i int) (int, int) {
+		draws := rng.New(seed, "lengths", uint64(i))
+		return int(laws[0].length(draws)), int(laws[1].length(draws))
+	}, nil
+}
+
+// Words is plain text of about n tokens.
+func Words(n int, seed uint64) string { return string(appendWords(nil, rng.New(seed, "words"), n)) }

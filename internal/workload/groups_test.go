@@ -20,12 +20,16 @@ func TestRepetitionEqualsVLLM(t *testing.T) {
 		note string
 	}{
 		{
-			"shuffled, one dropped", Config{N: 7, Prefix: 5, Suffix: 4, Groups: 2},
-			[]string{"xquvymeo<s>r", "<s>ccyziawxyzw", "<s>ccyzifxxl", "<s>ccyzisustw", "xquvymqrxefs", "xquvymhitp"}, "6 requests are sent, not 7",
+			"shuffled, one dropped",
+			Config{N: 7, Prefix: 5, Suffix: 4, Groups: 2},
+			[]string{"xquvymeo<s>r", "<s>ccyziawxyzw", "<s>ccyzifxxl", "<s>ccyzisustw", "xquvymqrxefs", "xquvymhitp"},
+			"6 requests are sent, not 7",
 		},
 		{
-			"in order", Config{N: 9, Seed: 42, Prefix: 3, Suffix: 6, Groups: 3, NoShuffle: true},
-			[]string{"wxcdngtwxrvj", "wxcdnjwqryzwb", "wxcdnuawefuva", "tklkuxzabon", "tklkbstfthwx", "tklkqcxmhy", "asabfgopmpqr", "asabyzcaeccd", "asabqymniqrm"}, "",
+			"in order",
+			Config{N: 9, Seed: 42, Prefix: 3, Suffix: 6, Groups: 3, NoShuffle: true},
+			[]string{"wxcdngtwxrvj", "wxcdnjwqryzwb", "wxcdnuawefuva", "tklkuxzabon", "tklkbstfthwx", "tklkqcxmhy", "asabfgopmpqr", "asabyzcaeccd", "asabqymniqrm"},
+			"",
 		},
 	}
 	for _, c := range cases {

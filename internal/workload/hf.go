@@ -177,12 +177,17 @@ func interleave(open func(string) (File, error), files []string) iter.Seq2[field
 			next func() (fields, error, bool)
 			stop func()
 		}
-		var left []source
+		var all []source
+		defer func() {
+			for _, s := range all {
+				s.stop()
+			}
+		}()
 		for _, f := range files {
 			next, stop := iter.Pull2(tableRows(open, f))
-			defer stop()
-			left = append(left, source{next, stop})
+			all = append(all, source{next, stop})
 		}
+		left := slices.Clone(all)
 		for len(left) > 0 {
 			left = slices.DeleteFunc(left, func(s source) bool {
 				row, err, ok := s.next()

@@ -33,7 +33,7 @@ func newShared(cfg Config, tok Tokenizer) (*shared, int, error) {
 	case !(cfg.GroupRatio >= 0 && cfg.GroupRatio <= 1):
 		return nil, 0, fmt.Errorf("range ratio %v is outside [0, 1]: lengths are drawn between ratio*length and length", cfg.GroupRatio)
 	case !(cfg.Zipf >= 0):
-		return nil, 0, fmt.Errorf("Zipf exponent %v is negative", cfg.Zipf)
+		return nil, 0, fmt.Errorf("an exponent of %v for Zipf's law is negative", cfg.Zipf)
 	}
 	s := &scratch{}
 	if tok == nil {
