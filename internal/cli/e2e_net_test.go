@@ -304,7 +304,7 @@ func TestModelDiscovery(t *testing.T) {
 func TestNoListOfModels(t *testing.T) {
 	t.Parallel()
 	w := tap(t, serve.Config{}, func(rw http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path != "/v1/models" {
+		if !slices.Contains([]string{"/v1/models", "/get_model_info", "/model_info"}, r.URL.Path) {
 			return false
 		}
 		http.NotFound(rw, r)

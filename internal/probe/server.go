@@ -59,7 +59,8 @@ func Identify(ctx context.Context, do Do, base string, header http.Header) (Serv
 		}, req, maxAnswer)
 	}
 	s, err := list(ask)
-	if err != nil && status != 0 && status < http.StatusInternalServerError { // a server that is there, with ways of its own
+	refused := status == http.StatusUnauthorized || status == http.StatusForbidden        // it has a list, for others
+	if err != nil && status != 0 && status < http.StatusInternalServerError && !refused { // a server that is there, with ways of its own
 		s, err = ownList(ask, err)
 	}
 	if err != nil {

@@ -91,6 +91,24 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
+// A server that wants a key for its list is not one without a list: what it tells everybody would hide that.
+func TestIdentifyRefused(t *testing.T) {
+	for status, found := range map[int]bool{http.StatusUnauthorized: false, http.StatusForbidden: false, http.StatusNotFound: true} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/get_model_info" {
+				w.WriteHeader(status)
+				return
+			}
+			_, _ = w.Write([]byte(`{"model_path":"org/m","is_generation":true}`))
+		}))
+		got, err := Identify(t.Context(), client(t).Do, srv.URL, nil)
+		if (err == nil) != found || found && len(got.Models) != 1 {
+			t.Errorf("HTTP %d for the list: %+v, %v", status, got, err)
+		}
+		srv.Close()
+	}
+}
+
 func FuzzParseModels(f *testing.F) {
 	f.Add([]byte(`{"data":[{"id":"m","max_model_len":4096}]}`))
 	f.Add([]byte(`{"version":"1"}`))
