@@ -16,10 +16,10 @@ RACE     := $(if $(CC_FOUND),-race,)
 PLATFORMS := linux/arm64 darwin/arm64 windows/amd64
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test check format vet lint vulns tidy arch cross bench fidelity fuzz clean
+.PHONY: help demo build test check format vet lint vulns tidy arch cross bench fidelity real-engine fuzz clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## measure an embedded server over loopback; under a minute, needs nothing
 	@$(GO) run ./cmd/spate demo
@@ -82,6 +82,9 @@ fidelity: ## fit the simulator to ROWS (a rows file) and write docs/fidelity.md;
 	@test -n "$(ROWS)" || { echo 'make fidelity ROWS=rows.json: name the file of measured rows'; exit 2; }
 	$(GO) run ./cmd/spate calibrate $(ROWS) -o internal/profile/data --report docs/fidelity.md
 	$(GO) run ./cmd/spate predict --validate $(ROWS)
+
+real-engine: ## run against llama.cpp's server, or ENGINES="llama.cpp vllm"; installs them into a temporary folder
+	@sh scripts/real-engine.sh $(ENGINES)
 
 fuzz: ## each fuzz target for FUZZTIME (20s)
 	@for d in $$(grep -rls '^func Fuzz' --include='*_test.go' cmd internal | xargs -n1 dirname | sort -u); do \
