@@ -18,7 +18,7 @@ server: sim
 model: Qwen/Qwen2-0.5B-Instruct
 gpu: L40S
 version: 0.6.0
-fixed: {max-model-len: 4096}
+fixed: {max-model-len: 4096, num-gpu-blocks-override: 2000}
 space:
   max-num-seqs: {int: [16, 512], log: true}
   max-num-batched-tokens: {int: [512, 8192], log: true}

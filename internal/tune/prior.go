@@ -36,7 +36,7 @@ func Prior(ctx context.Context, f *File, v *Virtual, history []Observation) ([]s
 		}
 		w.Speed = speed
 	}
-	found, err := score(ctx, f, &w, rate, cmp.Or(v.Asked, priorTrials))
+	found, err := score(ctx, f, &w, rate, cmp.Or(v.Asked, min(priorTrials, 10*max(f.Trials, 4))))
 	if err != nil {
 		return nil, err
 	}
