@@ -98,6 +98,10 @@ func newLoad(p Process, command string, c *config.Bench) (*predict.Load, error) 
 	if n := c.Load.NumWarmups; n > 0 || c.Load.WarmupDuration > 0 {
 		say(p.Stderr, "note: warm-up requests are not predicted; the server begins idle\n")
 	}
+	if c.SelfTimed() || c.Dataset.Talks() {
+		return nil, usage{"spate " + command, errors.New("neither a trace's own times nor conversations are predicted: " +
+			"--no-self-timed with --request-rate takes a trace's prompts at a rate")}
+	}
 	var l *predict.Load
 	var err error
 	if lengthsKnown(&c.Dataset) {

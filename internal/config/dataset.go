@@ -54,6 +54,7 @@ type Replay struct {
 
 // Talk configures conversations: laws are as workload.ParseDist reads them.
 type Talk struct {
+	On       bool   `json:"-"` // --multi-turn: Resolve turns it into the dataset's name
 	Turns    string `json:"turns"`
 	NextLen  string `json:"next_len"`
 	Think    string `json:"think_time_s,omitempty"`
@@ -89,6 +90,12 @@ func (b *Bench) SelfTimed() bool { return b.Load.SelfTimed != nil && *b.Load.Sel
 // resolveDataset fills what depends on which dataset it is.
 func (b *Bench) resolveDataset(note func(string, ...any)) {
 	d := &b.Dataset
+	if d.Talk.On && !d.Talks() {
+		if b.Has("dataset-name") {
+			note("--multi-turn takes the conversations of the file, not its first turns: dataset multi-turn")
+		}
+		d.Name = DatasetMultiTurn
+	}
 	b.resolveSpread()
 	switch d.Name {
 	case "custom_mm":

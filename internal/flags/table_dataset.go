@@ -25,7 +25,7 @@ func datasetFlags(b *config.Bench) []Def {
 		},
 		{
 			Name: "dataset-name", Group: GroupDataset, VLLM: true, Main: true, Default: "random", value: str(&d.Name),
-			Choices: datasetNames(true), Later: append(datasetNames(false), "custom_mm"),
+			Choices: datasetNames(), Words: map[string]string{"custom_mm": config.DatasetImages},
 			Help: "kind of prompts", Meta: "NAME", Also: also("public-dataset"),
 		},
 		{
@@ -73,14 +73,11 @@ func datasetFlags(b *config.Bench) []Def {
 	return append(defs, laterDatasetFlags(d)...)
 }
 
-// datasetNames are those this version has, the everyday ones first, or those it has not.
-func datasetNames(ready bool) []string {
-	var out []string
-	if ready {
-		out = []string{config.DatasetRandom, config.DatasetShareGPT, config.DatasetSonnet, config.DatasetCustom}
-	}
+// datasetNames are all there are, the everyday ones first.
+func datasetNames() []string {
+	out := []string{config.DatasetRandom, config.DatasetShareGPT, config.DatasetSonnet, config.DatasetCustom}
 	for _, d := range workload.Datasets() {
-		if d.Ready == ready && !slices.Contains(out, d.Name) {
+		if !slices.Contains(out, d.Name) {
 			out = append(out, d.Name)
 		}
 	}
@@ -215,6 +212,7 @@ func hubFlags(d *config.Dataset) []Def {
 func talkFlags(d *config.Dataset) []Def {
 	t := &d.Talk
 	defs := []Def{
+		{Name: "multi-turn", value: toggle(&t.On), Help: "conversations: the same as --dataset-name multi-turn, from --dataset-path where one is given"},
 		{
 			Name: "multi-turn-turns", Default: "4", value: law(&t.Turns), Meta: "COUNT",
 			Help: "turns of made-up conversations of multi-turn; a law as for --input-len", Also: also("conversation-turn-mean"),

@@ -184,7 +184,7 @@ func TestPictures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Dataset: "random-mm", N: 20, Input: 5, Output: 2, Chat: true, Media: Media{Items: 2, Ratio: 0.5, Limit: 3, Sizes: sizes}}
+	cfg := Config{Dataset: "random-mm", N: 16, Input: 5, Output: 2, Chat: true, Media: Media{Items: 2, Ratio: 0.5, Limit: 3, Sizes: sizes}}
 	got, _ := requests(t, cfg, flat{1000}, nil)
 	counts, kinds, seen := map[int]int{}, map[string]int{}, map[string]bool{}
 	for _, r := range got {

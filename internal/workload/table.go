@@ -2,6 +2,7 @@ package workload
 
 import (
 	"bufio"
+	"encoding/binary"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -139,6 +140,9 @@ func parquetRows(file File, yield func(fields) bool) (err error) {
 	if err != nil {
 		return fmt.Errorf("find the end: %w", err)
 	}
+	if err := checkFooter(file, size); err != nil {
+		return err
+	}
 	table, err := parquet.OpenFile(file, size)
 	if err != nil {
 		return fmt.Errorf("read Parquet: %w", err)
@@ -164,6 +168,21 @@ func parquetRows(file File, yield func(fields) bool) (err error) {
 			return fmt.Errorf("read Parquet: %w", err)
 		}
 	}
+}
+
+// checkFooter refuses a file that claims a longer footer than it is: the decoder would make room for all of it.
+func checkFooter(file io.ReaderAt, size int64) error {
+	var tail [8]byte
+	if size < 12 {
+		return errors.New("too short for a Parquet file")
+	}
+	if _, err := file.ReadAt(tail[:], size-8); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read Parquet: %w", err)
+	}
+	if n := int64(binary.LittleEndian.Uint32(tail[:])); string(tail[4:]) != "PAR1" || n > size-12 {
+		return errors.New("damaged Parquet file: its footer is not there")
+	}
+	return nil
 }
 
 // plain turns what Parquet gives into what JSON gives: lists without their wrapping, text as strings.

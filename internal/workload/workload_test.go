@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -9,28 +8,18 @@ import (
 )
 
 func TestDatasets(t *testing.T) {
-	ready := 0
 	for _, d := range Datasets() {
-		err := Check(d.Name)
-		cfg, errDefault := Default(d.Name)
-		if d.Ready {
-			ready++
-			if err != nil || errDefault != nil || cfg.Dataset != d.Name || cfg.N != 1000 {
-				t.Errorf("%s: %v, %v", d.Name, err, errDefault)
-			}
-			continue
-		}
-		if !errors.Is(err, ErrNotYet) || !errors.Is(errDefault, ErrNotYet) || !strings.Contains(err.Error(), "known but not supported yet in this version") {
-			t.Errorf("%s: %v, %v", d.Name, err, errDefault)
+		if cfg, err := Default(d.Name); err != nil || Check(d.Name) != nil || cfg.Dataset != d.Name || cfg.N != 1000 || d.About == "" {
+			t.Errorf("%s: %v, %+v", d.Name, err, cfg)
 		}
 	}
-	if len(Datasets()) < 16 || ready < 10 {
-		t.Errorf("%d of %d usable", ready, len(Datasets()))
+	if n := len(Datasets()); n != 18 {
+		t.Errorf("%d datasets, want vLLM's 14 and 4 more", n)
 	}
 	for name, want := range map[string]string{
 		"sharegtp": "sharegpt", "Random": "random", "sonet": "sonnet", "prefix-repetition": "prefix_repetition", "custom_img": "custom_image", "randommm": "random-mm",
 	} {
-		if err := Check(name); err == nil || errors.Is(err, ErrNotYet) || !strings.Contains(err.Error(), `did you mean "`+want+`"?`) {
+		if err := Check(name); err == nil || !strings.Contains(err.Error(), `did you mean "`+want+`"?`) {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
 	}
