@@ -20,7 +20,7 @@ import (
 var (
 	shellBlock = regexp.MustCompile("(?s)\n```(?:sh|console|bash)(\n.*?\n)```")
 	mdLink     = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
-	makeWord   = regexp.MustCompile(`(?m)^make ([a-z]+)|` + "`make ([a-z]+)`")
+	makeWord   = regexp.MustCompile(`(?m)^make ([a-z-]+)|` + "`make ([a-z-]+)`")
 )
 
 // documents are the Markdown files people read.
