@@ -9,9 +9,9 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/client"
-	"spate/internal/protocol"
 	"spate/internal/driver"
 	"spate/internal/probe"
+	"spate/internal/protocol"
 	"spate/internal/recorder"
 	"spate/internal/schedule"
 	"spate/internal/sim/serve"

@@ -35,7 +35,7 @@ func (l *lane) planV0(f *flight, now time.Duration) {
 // mayAdmit applies the delay factor: while something runs, prompts wait until the oldest has waited
 // that many times the duration of the last prompt step.
 func (l *lane) mayAdmit(now time.Duration) bool {
-	if l.cfg.DelayFactor <= 0 || len(l.running) == 0 {
+	if l.cfg.DelayFactor <= 0 || len(l.running) == 0 || l.waiting.len() == 0 {
 		return true
 	}
 	earliest := l.waiting.at(0).Arrive
