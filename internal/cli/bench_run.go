@@ -95,7 +95,7 @@ func dryRun(ctx context.Context, p Process, job bench.Job) int {
 // below it.
 func printOutcome(p Process, cfg *config.Bench, out *bench.Outcome) error {
 	if p.compat != nil {
-		return p.compat.print(p, cfg, out)
+		return p.compat.tell(p, cfg, out)
 	}
 	if err := report.Block(p.Stdout, report.BlockOf(out.Run)); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)

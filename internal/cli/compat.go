@@ -105,9 +105,9 @@ func (c *compat) run(cfg *config.Bench, out *bench.Outcome) *dialect.Run {
 	return &dialect.Run{Run: out.Run, Records: out.Records, Asked: a, Now: time.Now()}
 }
 
-// print writes the tool's block, then spate's findings with what the tool's definitions hide, and the tool's
+// tell writes the tool's block, then spate's findings with what the tool's definitions hide, and the tool's
 // result file.
-func (c *compat) print(p Process, cfg *config.Bench, out *bench.Outcome) error {
+func (c *compat) tell(p Process, cfg *config.Bench, out *bench.Outcome) error {
 	run := c.run(cfg, out)
 	var err error
 	switch c.name {

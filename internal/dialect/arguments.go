@@ -86,10 +86,8 @@ func (t *Translated) add(words ...string) { t.Args = append(t.Args, words...) }
 // serving reads the arguments of SGLang's bench_serving and of LMDeploy's copy of it.
 func (t *Translated) serving(n Name, args []string) error {
 	given := map[string]bool{}
-	eos, warm := true, "1"
+	eos, warm, rates, multi := true, "1", "", false
 	seed := map[Name]string{LMDeploy: "1", SGLang: "42"}[n]
-	rates := ""
-	multi := false
 	for _, a := range split(args) {
 		given[a.name] = true
 		switch a.name {

@@ -128,8 +128,10 @@ func (b *block) title(text string, fill byte) {
 	b.WriteString(strings.Repeat(string(fill), left) + text + strings.Repeat(string(fill), right) + "\n")
 }
 
-func (b *block) word(label, value string)           { fmt.Fprintf(b, "%-40s %-10s\n", label, value) }
-func (b *block) count(label string, value int)      { b.word(label, strconv.Itoa(value)) }
-func (b *block) figure(label string, value float64) { fmt.Fprintf(b, "%-40s %-10.2f\n", label, value) }
+func (b *block) word(label, value string)      { _, _ = fmt.Fprintf(b, "%-40s %-10s\n", label, value) }
+func (b *block) count(label string, value int) { b.word(label, strconv.Itoa(value)) }
+func (b *block) figure(label string, value float64) {
+	_, _ = fmt.Fprintf(b, "%-40s %-10.2f\n", label, value)
+}
 
 func (b *block) end() { b.WriteString(strings.Repeat("=", 50) + "\n") }

@@ -177,7 +177,7 @@ func TestBackpropJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	near := func(got, want float64) bool { return math.Abs(got-want) < 1e-9 }
-	if !near(v.TTFT["average"], 0.085) || !near(v.TPOT["average"], 0.0625) || v.TPOT["p99"] != v.TPOT["average"] || !near(v.Speed["p99"], 20-0.99*(20-0.15e3/0.15e3*40/3)) {
+	if !near(v.TTFT["average"], 0.085) || !near(v.TPOT["average"], 0.0625) || v.TPOT["p99"] != v.TPOT["average"] || !near(v.Speed["p99"], 20-0.99*(20-40.0/3)) {
 		t.Errorf("%+v", v)
 	}
 }

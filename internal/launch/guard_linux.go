@@ -42,20 +42,20 @@ func Guard(command []string) int {
 		return 2
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		fmt.Fprintf(tells, "error become the parent of orphans: %v\n", err)
+		_, _ = fmt.Fprintf(tells, "error become the parent of orphans: %v\n", err)
 		return 1
 	}
 	syscall.CloseOnExec(3)
 	syscall.CloseOnExec(4)
-	p, err := os.StartProcess(command[0], command, &os.ProcAttr{
+	p, err := os.StartProcess(command[0], command, &os.ProcAttr{ //nolint:gosec // the user's own command
 		Files: []*os.File{nil, os.Stdout, os.Stderr},
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	})
 	if err != nil {
-		fmt.Fprintf(tells, "error %v\n", err)
+		_, _ = fmt.Fprintf(tells, "error %v\n", err)
 		return 1
 	}
-	fmt.Fprintf(tells, "pid %d\n", p.Pid)
+	_, _ = fmt.Fprintf(tells, "pid %d\n", p.Pid)
 	go obey(hears)
 	return reap(p.Pid, tells)
 }
@@ -96,7 +96,7 @@ func reap(first int, tells io.Writer) int {
 			if code = status.ExitStatus(); status.Signaled() {
 				how, code = "signal: "+status.Signal().String(), 128+int(status.Signal())
 			}
-			fmt.Fprintf(tells, "ended %s\n", how)
+			_, _ = fmt.Fprintf(tells, "ended %s\n", how)
 		}
 	}
 }

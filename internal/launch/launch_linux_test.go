@@ -54,7 +54,7 @@ func serve(character, port string) {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/health", func(http.ResponseWriter, *http.Request) {})
-	mux.HandleFunc("/v1/models", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"data":[{"id":"m"}]}`) })
+	mux.HandleFunc("/v1/models", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, `{"data":[{"id":"m"}]}`) })
 	mux.HandleFunc("/die", func(http.ResponseWriter, *http.Request) {
 		fmt.Println("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
 		os.Exit(137)
@@ -62,7 +62,8 @@ func serve(character, port string) {
 	fmt.Println("INFO 11-15 12:00:00 [api_server.py:1] vLLM API server version 0.27.0")
 	fmt.Println("INFO 11-15 12:00:01 [kv.py:1] GPU KV cache size: 374,016 tokens")
 	fmt.Println("INFO 11-15 12:00:01 [kv.py:2] Maximum concurrency for 40,960 tokens per request: 9.13x")
-	fmt.Fprintln(os.Stderr, http.ListenAndServe("127.0.0.1:"+port, mux))
+	srv := http.Server{Addr: "127.0.0.1:" + port, Handler: mux, ReadHeaderTimeout: time.Minute}
+	fmt.Fprintln(os.Stderr, srv.ListenAndServe())
 	os.Exit(1)
 }
 
