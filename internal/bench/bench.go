@@ -2,7 +2,8 @@
 // and observers together, and turns what they saw into a result. It is the only place that knows the
 // whole pipeline. cli calls Run with settings from config and prints what comes back.
 //
-// Read Run first; each step has a file: target.go, tokens.go, load.go, observe.go, save.go.
+// Read Run first; each step has a file: target.go, tokens.go, load.go, observe.go, save.go. A run of
+// several tenants is a session for each below one for all: tenants.go.
 package bench
 
 import (
@@ -68,6 +69,10 @@ type session struct {
 	console *report.Console // standard error
 	writing sync.WaitGroup  // of what is written beside the run
 	notes   []string
+
+	tenants  []*session // of a run of several; each has its own settings, target, tokens and load
+	tenant   *tenant    // which of them this session is; nil for the run itself
+	starting sync.Mutex // guards the tenants' beginnings and the plan on disk
 }
 
 // Run measures a server as the settings say. An error means that there is no result; failed requests
@@ -103,6 +108,33 @@ func (s *session) shareConsole() {
 
 // prepare does everything that can be done before the first measured request.
 func (s *session) prepare(ctx context.Context) error {
+	if err := s.assemble(ctx); err != nil {
+		return err
+	}
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	return s.open()
+}
+
+// assemble puts target, tokenizer, client and load together.
+func (s *session) assemble(ctx context.Context) error {
+	if len(s.Config.Tenants) > 0 {
+		return s.assembleTenants(ctx)
+	}
+	if err := s.meet(ctx); err != nil {
+		return err
+	}
+	var err error
+	if s.client, err = client.New(s.target.client); err != nil {
+		return err
+	}
+	s.load, err = s.newLoad(ctx)
+	return err
+}
+
+// meet finds the server, its model and a tokenizer for it.
+func (s *session) meet(ctx context.Context) error {
 	var err error
 	if s.target, err = newTarget(s.Config, s.Getenv); err != nil {
 		return err
@@ -117,16 +149,7 @@ func (s *session) prepare(ctx context.Context) error {
 		return err
 	}
 	s.target.client.Clock = s.clock
-	if s.client, err = client.New(s.target.client); err != nil {
-		return err
-	}
-	if s.load, err = s.newLoad(ctx); err != nil {
-		return err
-	}
-	if err := s.ready(ctx); err != nil {
-		return err
-	}
-	return s.open()
+	return nil
 }
 
 // open starts the run folder, so that from here on nothing that finishes can be lost.
@@ -141,6 +164,7 @@ func (s *session) open() error {
 		Plan: result.NewPlan(s.metricsRun(), s.load.text), Block: s.block(), Labels: labels(s.Config),
 	}
 	s.run.Plan.Judge = s.settings()
+	s.openTenants()
 	s.memory = recorder.NewMemory(s.load.expect)
 	if s.Config.Output.NoOutput {
 		return nil
@@ -162,9 +186,7 @@ func (s *session) measure(ctx context.Context) (driver.Result, error) {
 	if err := s.preamble().Main(s.Stdout); err != nil {
 		return driver.Result{}, fmt.Errorf("write to standard output: %w", err)
 	}
-	if err := s.client.Warm(ctx, s.load.connections); err != nil {
-		s.note("opening connections ahead of the run: %v", err)
-	}
+	s.warmConnections(ctx)
 	s.profile(ctx, "/start_profile")
 	s.watch = s.startWatch(ctx)
 
@@ -175,18 +197,50 @@ func (s *session) measure(ctx context.Context) (driver.Result, error) {
 	progress := report.NewProgress(s.load.expect)
 	view := s.startView(ctx, live, progress)
 	probes := s.startProbes(ctx)
-	res, err := driver.Run(ctx, driver.Config{
-		Plan: s.load.plan, Source: s.load.source, Warmup: s.load.warmup, Doer: counted{s.client, progress},
-		Sink: s.sink(progress), Clock: s.clock, Retries: s.Config.Client.Retries,
-		Grace: s.Config.Load.GracePeriod, Ahead: s.load.ahead, Stop: s.Stop,
-		Settle: s.tokens.settle, Live: live, Began: s.began,
-	})
+	res, err := s.drive(ctx, driver.Config{
+		Sink: s.sink(progress), Clock: s.clock, Retries: s.Config.Client.Retries, Stop: s.Stop, Live: live,
+	}, progress)
 	s.writing.Wait()
 	probes()
 	s.watch.stop(ctx, s)
 	s.profile(ctx, "/stop_profile")
 	view()
 	return res, err
+}
+
+// drive sends what is to be sent; cfg has what all tenants of a run share.
+func (s *session) drive(ctx context.Context, cfg driver.Config, progress *report.Progress) (driver.Result, error) {
+	if s.tenants != nil {
+		return s.driveTenants(ctx, cfg, progress)
+	}
+	cfg.Plan, cfg.Source, cfg.Warmup, cfg.Ahead = s.load.plan, s.load.source, s.load.warmup, s.load.ahead
+	cfg.Doer, cfg.Settle, cfg.Began, cfg.Grace = counted{s.doer(), progress}, s.settle, s.began, s.Config.Load.GracePeriod
+	return driver.Run(ctx, cfg)
+}
+
+// doer is the client as it speaks for this session.
+func (s *session) doer() driver.Doer {
+	if s.tenant != nil {
+		return voice{s.client, s.target.client.Backend, &s.target.client.Body}
+	}
+	return s.client
+}
+
+// settle completes a record.
+func (s *session) settle(r *call.Record) {
+	s.tokens.settle(r)
+	if s.tenant != nil {
+		s.tenant.sign(r)
+	}
+}
+
+// warmConnections opens connections before requests are due.
+func (s *session) warmConnections(ctx context.Context) {
+	for _, p := range s.parts() {
+		if err := p.client.Warm(ctx, p.load.connections); err != nil {
+			p.note("opening connections ahead of the run: %v", err)
+		}
+	}
 }
 
 // sink sends each record to the log on disk, to memory for the summary, and to the live view. Closing
@@ -208,6 +262,7 @@ func (s *session) conclude(res driver.Result) (*Outcome, error) {
 	r := s.run
 	r.Plan.Start = s.measuredFrom(res)
 	r.Plan.End = result.LastEnd(recs, r.Plan.Start)
+	s.boundTenants(recs)
 	r.Plan.Due = 0 // every due request has a record
 	r.Ended = s.clock.Start().Add(res.End)
 	r.State = result.Complete
@@ -221,7 +276,7 @@ func (s *session) conclude(res driver.Result) (*Outcome, error) {
 	s.noteOddities(res)
 	s.noteTurns(recs)
 	r.Verdict = s.judge(&r.Summary)
-	out := &Outcome{Run: r, Records: recs, Unmet: unmet(s.Config.Check.SLO, &r.Summary)}
+	out := &Outcome{Run: r, Records: recs, Unmet: append(unmet(s.Config.Check.SLO, &r.Summary), unmetTenants(r)...)}
 	r.Notes = append(r.Notes, s.notes...)
 	files, saveErr := s.saveVLLM(recs)
 	r.Files = append(r.Files, files...)
@@ -233,11 +288,15 @@ func (s *session) conclude(res driver.Result) (*Outcome, error) {
 
 // began keeps when the measured part began, beside the run, for the case that this process is killed.
 func (s *session) began(at time.Duration) {
-	if s.folder == nil {
-		return
-	}
 	if s.load.plan.Due != nil {
 		at += s.load.offset
+	}
+	if s.tenant != nil {
+		s.tenant.lead.tenantBegan(s.tenant.place, at)
+		return
+	}
+	if s.folder == nil {
+		return
 	}
 	s.writing.Go(func() {
 		if err := s.folder.Began(s.run, at); err != nil {
@@ -249,6 +308,9 @@ func (s *session) began(at time.Duration) {
 // measuredFrom is where the measured part begins: the origin of its schedule in an open loop, as vLLM
 // counts it, and the first measured request in a closed one.
 func (s *session) measuredFrom(res driver.Result) time.Duration {
+	if s.tenants != nil {
+		return s.firstTenantFrom()
+	}
 	if s.load.plan.Due != nil {
 		return res.Start + s.load.offset
 	}
@@ -260,19 +322,37 @@ func (s *session) measuredFrom(res driver.Result) time.Duration {
 
 // noteOddities says what a reader should know about how the run went.
 func (s *session) noteOddities(res driver.Result) {
-	if res.Starved > 0 && s.load.plan.Due != nil {
-		s.note("making prompts could not keep up %d times; those requests were late", res.Starved)
+	for _, p := range s.parts() {
+		if p.tenant != nil {
+			res = p.tenant.res
+		}
+		if res.Starved > 0 && p.load.plan.Due != nil {
+			p.note("making prompts could not keep up %d times; those requests were late", res.Starved)
+		}
 	}
-	st := s.client.Stats()
+	var st client.Stats
+	for _, c := range s.clients() {
+		one := c.Stats()
+		st.InBand, st.Dialed = st.InBand+one.InBand, st.Dialed+one.Dialed
+	}
 	if st.InBand > 0 && s.Config.Client.Connect == config.ConnectAhead {
 		s.note("%d of %d connections were opened on demand because none was free", st.InBand, st.Dialed)
 	}
-	if !s.load.aligned { // its notes are about prompts made without a tokenizer, which are exact now
-		s.notes = append(s.notes, s.load.source.Notes()...)
+	for _, p := range s.parts() {
+		if p.load.aligned { // its notes are about prompts made without a tokenizer, which are exact now
+			continue
+		}
+		for _, n := range p.load.source.Notes() {
+			p.note("%s", n)
+		}
 	}
 }
 
 func (s *session) note(format string, args ...any) {
+	if s.tenant != nil {
+		s.tenant.lead.note("tenant %s: %s", s.tenant.name, fmt.Sprintf(format, args...))
+		return
+	}
 	s.notes = append(s.notes, s.Config.Scrub(fmt.Sprintf(format, args...)))
 }
 
@@ -308,10 +388,16 @@ func (s *session) abandon() error {
 }
 
 func (s *session) close() {
+	if s.tenants != nil {
+		for _, t := range s.tenants {
+			t.close()
+		}
+		return // what the run has is theirs
+	}
 	if s.load != nil {
 		_ = s.load.close()
 	}
-	if s.client != nil {
+	if s.client != nil && (s.tenant == nil || !s.tenant.guest) {
 		s.client.Close()
 	}
 	if s.control != nil {

@@ -17,44 +17,52 @@ import (
 func DryRun(ctx context.Context, job Job) error {
 	s := &session{Job: job}
 	defer s.close()
-	var err error
-	if s.target, err = newTarget(s.Config, s.Getenv); err != nil {
+	if len(s.Config.Tenants) > 0 {
+		return s.dryRunTenants(ctx)
+	}
+	lengths, err := s.rehearse(ctx)
+	if err != nil {
 		return err
 	}
+	return s.printPlan(s.Stdout, "Plan (nothing was sent)", lengths)
+}
+
+// rehearse finds out what would be sent.
+func (s *session) rehearse(ctx context.Context) (lengths workload.Plan, err error) {
+	if s.target, err = newTarget(s.Config, s.Getenv); err != nil {
+		return lengths, err
+	}
 	if s.control, err = client.NewControl(s.target.client); err != nil {
-		return err
+		return lengths, err
 	}
 	if s.Config.Model.ID == "" {
 		if err := s.discover(ctx); err != nil {
-			return fmt.Errorf("%w\n  --dry-run needs no server when --model is given", err)
+			return lengths, fmt.Errorf("%w\n  --dry-run needs no server when --model is given", err)
 		}
 	}
 	s.target.choose()
 	if s.tokens, err = s.loadTokens(ctx); err != nil {
-		return err
+		return lengths, err
 	}
-	lengths, err := workload.Preview(ctx, s.workloadConfig(), s.tokens.workload(), s.tokens.tmpl)
+	lengths, err = workload.Preview(ctx, s.workloadConfig(), s.tokens.workload(), s.tokens.tmpl)
 	if err != nil {
-		return err
+		return lengths, err
 	}
 	stream, err := workload.New(s.workloadConfig(), s.tokens.workload(), s.tokens.tmpl)
 	if err != nil {
-		return err
+		return lengths, err
 	}
 	s.load = &load{source: &requests{Stream: stream}, expect: s.Config.Load.NumPrompts}
-	if err := s.plan(s.load); err != nil {
-		return err
-	}
-	return s.printPlan(s.Stdout, lengths)
+	return lengths, s.plan(s.load)
 }
 
-func (s *session) printPlan(w io.Writer, p workload.Plan) error {
+func (s *session) printPlan(w io.Writer, title string, p workload.Plan) error {
 	var b strings.Builder
 	c := s.Config
 	row := func(label, format string, args ...any) {
 		fmt.Fprintf(&b, "%-18s %s\n", label, fmt.Sprintf(format, args...))
 	}
-	b.WriteString("Plan (nothing was sent)\n")
+	b.WriteString(title + "\n")
 	row("target", "%s%s, backend %s, model %s", hostOf(s.target.client.BaseURLs[0]), c.Target.Endpoint, s.target.backend, s.target.served)
 	row("dataset", "%s, seed %d", c.Dataset.Name, c.Load.Seed)
 	row("load", "%s", s.load.text)

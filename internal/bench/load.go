@@ -307,28 +307,37 @@ func (s *session) warmUpDrained(ctx context.Context) error {
 	if err := s.preamble().Warmup(s.Stdout); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
 	}
-	if s.burst() {
-		first, err := s.load.first(ctx)
-		if err != nil {
-			return err
-		}
-		plan, err := schedule.Closed(n, n)
-		if err != nil {
-			return err
-		}
-		keep := []recorder.Sink{s.memory}
-		if s.folder != nil {
-			keep = append(keep, s.folder.Log)
-		}
-		src := &copies{of: first}
-		if _, err = driver.Run(ctx, driver.Config{
-			Plan: plan, Source: empty{}, Warmup: &driver.Warmup{Source: src, N: n}, Doer: s.client,
-			Sink: recorder.Tee(keep...), Clock: s.clock, Stop: s.Stop, Settle: s.tokens.settle, Grace: -1,
-		}); err != nil {
+	keep := []recorder.Sink{s.memory}
+	if s.folder != nil {
+		keep = append(keep, s.folder.Log)
+	}
+	for _, p := range s.parts() {
+		if err := p.warmUpBurst(ctx, recorder.Tee(keep...)); err != nil {
 			return err
 		}
 	}
 	return s.preamble().WarmedUp(s.Stdout)
+}
+
+// warmUpBurst sends the warm-up of a burst; that of other loads goes ahead of them without a gap.
+func (s *session) warmUpBurst(ctx context.Context, keep recorder.Sink) error {
+	n := s.Config.Load.NumWarmups
+	if n <= 0 || !s.burst() {
+		return nil
+	}
+	first, err := s.load.first(ctx)
+	if err != nil {
+		return err
+	}
+	plan, err := schedule.Closed(n, n)
+	if err != nil {
+		return err
+	}
+	_, err = driver.Run(ctx, driver.Config{
+		Plan: plan, Source: empty{}, Warmup: &driver.Warmup{Source: &copies{of: first}, N: n}, Doer: s.doer(),
+		Sink: keep, Clock: s.clock, Stop: s.Stop, Settle: s.settle, Grace: -1,
+	})
+	return err
 }
 
 // copies hands out one request again and again.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"net/url"
 	"os"
@@ -49,7 +48,9 @@ func (s *session) startWatch(ctx context.Context) *watch {
 		w.before = c
 	}
 	w.sampler = s.startObserving(ctx, w.before != nil)
-	s.client.ResetLag()
+	for _, c := range s.clients() {
+		c.ResetLag()
+	}
 	w.self = probe.StartSelf()
 	return w
 }
@@ -57,7 +58,7 @@ func (s *session) startWatch(ctx context.Context) *watch {
 // stop ends the watch. The counters are read after the last response, so that they hold all of it.
 func (w *watch) stop(ctx context.Context, s *session) {
 	w.seen = w.self.Stop()
-	w.lag, w.hasLag = s.client.StampLag()
+	w.lag, w.hasLag = s.stampLag()
 	if w.sampler != nil {
 		w.samples, w.fates = w.sampler.Stop()
 	}
@@ -168,7 +169,7 @@ func (s *session) selfOf(p *probe.Self, log recorder.Stats) *verdict.Self {
 	if p.Wall > 0 {
 		v.Throttled = p.Throttled.Seconds() / p.Wall.Seconds()
 	}
-	if lag, ok := s.client.StampLag(); ok {
+	if lag, ok := s.stampLag(); ok {
 		v.StampLagP99, v.StampLagMax = lag.P99, lag.Max
 	}
 	if log.FirstErr != "" {
@@ -179,6 +180,9 @@ func (s *session) selfOf(p *probe.Self, log recorder.Stats) *verdict.Self {
 
 // settings are the choices the verdict depends on.
 func (s *session) settings() verdict.Settings {
+	if s.tenants != nil {
+		return s.joinedSettings()
+	}
 	c := s.Config
 	v := verdict.Settings{OpenLoop: s.load.plan.Due != nil && !s.burst(), IgnoreEOS: c.Body.IgnoreEOS}
 	d := &c.Dataset
@@ -239,7 +243,7 @@ func (s *session) sameWork(run *result.Run) bool {
 	if json.Unmarshal(run.Config, &then) != nil || json.Unmarshal(s.run.Config, &now) != nil {
 		return false
 	}
-	return reflect.DeepEqual(then.Dataset, now.Dataset) && then.Load.Seed == now.Load.Seed &&
+	return reflect.DeepEqual(then.Dataset, now.Dataset) && reflect.DeepEqual(then.Tenants, now.Tenants) && then.Load.Seed == now.Load.Seed &&
 		then.Load.NumPrompts == now.Load.NumPrompts && then.Load.RequestRate == now.Load.RequestRate &&
 		reflect.DeepEqual(then.Load.MaxConcurrency, now.Load.MaxConcurrency) &&
 		slices.Equal(run.Server.URLs, s.run.Server.URLs) && run.Server.Model == s.run.Server.Model
@@ -249,61 +253,12 @@ func (s *session) sameWork(run *result.Run) bool {
 func unmet(slos []config.Objective, s *metrics.Summary) []string {
 	var out []string
 	for _, o := range slos {
-		v := figure(o, s)
+		v := result.Figure(o, s)
 		if !o.Met(v) {
 			out = append(out, fmt.Sprintf("objective %s is not met: %s is %.4g", o.Text, o.Key(), v))
 		}
 	}
 	return out
-}
-
-// figure is the value an objective bounds; NaN where the run has none.
-func figure(o config.Objective, s *metrics.Summary) float64 {
-	switch o.Metric {
-	case "request_throughput":
-		return s.RequestThroughput
-	case "output_throughput":
-		return s.OutputThroughput
-	case "total_token_throughput":
-		return s.TotalTokenThroughput
-	case "request_goodput":
-		if s.RequestGoodput != nil {
-			return *s.RequestGoodput
-		}
-	case "goodput_ratio":
-		if s.Goodput != nil {
-			return s.Goodput.Share
-		}
-	case "error_rate": // a request that was cut off or never left was not answered either
-		if bad := s.ErrorAdjusted.Failures; s.Completed+bad > 0 {
-			return float64(bad) / float64(s.Completed+bad)
-		}
-	}
-	d, ok := map[string]*metrics.Dist{"ttft": &s.TTFT, "tpot": &s.TPOT, "itl": &s.ITL, "e2el": &s.E2EL}[o.Metric]
-	if !ok || d.N == 0 {
-		return math.NaN()
-	}
-	return statistic(o, d)
-}
-
-func statistic(o config.Objective, d *metrics.Dist) float64 {
-	if o.IsPct {
-		if q, ok := d.At(o.Pct); ok {
-			return q.Value
-		}
-		return math.NaN()
-	}
-	switch o.Stat {
-	case "mean":
-		return d.Mean
-	case "std":
-		return d.Std
-	case "min":
-		return d.Min
-	case "max":
-		return d.Max
-	}
-	return math.NaN()
 }
 
 // startProbes sends one-token requests beside the load, one after the other, until the returned

@@ -25,7 +25,7 @@ func (s *session) saveVLLM(recs []call.Record) ([]string, error) {
 	if err != nil || !o.SaveResult && !o.AppendResult {
 		return plots, err
 	}
-	data, err := v.Encode()
+	data, err := s.encodeVLLM(v)
 	if err != nil {
 		return plots, fmt.Errorf("encode vLLM result: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"spate/internal/call"
 	"spate/internal/config"
 	"spate/internal/metrics"
+	"spate/internal/result"
 )
 
 // TestErrorRate counts by hand: of ten requests that the user did not stop, four got no answer.
@@ -53,7 +54,7 @@ func TestErrorRate(t *testing.T) {
 		}
 	}
 	none := metrics.Summarize(nil, metrics.Run{})
-	if v := figure(config.Objective{Metric: "error_rate"}, &none); !math.IsNaN(v) {
+	if v := result.Figure(config.Objective{Metric: "error_rate"}, &none); !math.IsNaN(v) {
 		t.Errorf("%v of no requests", v)
 	}
 }

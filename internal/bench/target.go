@@ -218,19 +218,26 @@ func (s *session) ready(ctx context.Context) error {
 	if timeout <= 0 {
 		return nil
 	}
-	const again = 5 * time.Second // as vLLM asks
 	deadline := time.Now().Add(timeout)
+	for _, p := range s.parts() {
+		if err := p.answers(ctx, deadline); err != nil {
+			return p.named(err)
+		}
+	}
+	_, err := fmt.Fprintln(s.Stdout, "Initial test run completed.")
+	return err
+}
+
+// answers waits until the endpoint answers the first request.
+func (s *session) answers(ctx context.Context, deadline time.Time) error {
+	const again = 5 * time.Second // as vLLM asks
 	for {
 		rec, err := s.try(ctx, deadline)
-		if err != nil {
-			return err
-		}
-		if rec.Outcome == call.OK {
-			_, err := fmt.Fprintln(s.Stdout, "Initial test run completed.")
+		if err != nil || rec.Outcome == call.OK {
 			return err
 		}
 		if time.Now().Add(again).After(deadline) {
-			return fmt.Errorf("the endpoint is not ready within %v: %s", timeout, rec.Err)
+			return fmt.Errorf("the endpoint is not ready within %v: %s", s.Config.Target.ReadyTimeout, rec.Err)
 		}
 		if err := s.pause(ctx, again); err != nil {
 			return err
@@ -251,7 +258,11 @@ func (s *session) try(ctx context.Context, deadline time.Time) (call.Record, err
 	defer cancel()
 	ctx, done := context.WithDeadlineCause(ctx, deadline, errNotReady)
 	defer done()
-	rec := s.client.Do(ctx, &req)
+	doer := s.doer()
+	if err := doer.Prepare(&req); err != nil {
+		return call.Record{}, fmt.Errorf("make requests: %w", err)
+	}
+	rec := doer.Do(ctx, &req)
 	if s.stopping() {
 		return rec, call.ErrInterrupted
 	}

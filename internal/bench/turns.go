@@ -12,6 +12,12 @@ import (
 // cache has.
 func (s *session) noteTurns(recs []call.Record) {
 	const shown = 8
+	if s.tenants != nil {
+		for i, t := range s.tenants {
+			t.noteTurns(s.run.Tenants[i].Of(recs))
+		}
+		return
+	}
 	var turns [][]*call.Record
 	for i := range recs {
 		r := &recs[i]

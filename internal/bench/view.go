@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/client"
 	"spate/internal/config"
 	"spate/internal/driver"
 	"spate/internal/metrics"
@@ -17,13 +16,13 @@ import (
 
 // counted tells the live view of every request that leaves.
 type counted struct {
-	*client.Client
+	driver.Doer
 	progress *report.Progress
 }
 
 func (c counted) Do(ctx context.Context, r *call.Request) call.Record {
 	c.progress.Sent()
-	return c.Client.Do(ctx, r)
+	return c.Doer.Do(ctx, r)
 }
 
 // startView shows progress until the returned function is called.

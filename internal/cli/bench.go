@@ -59,9 +59,7 @@ func runParsed(ctx context.Context, p Process, args []string) error {
 	if r.Bench.Repeat.Series() {
 		return runSeries(ctx, p, args, r.Bench)
 	}
-	if r.Bench.Dataset.Salt == "auto" {
-		r.Bench.Dataset.Salt = randomHex()
-	}
+	addSalt(r.Bench, func(c *config.Bench) bool { return c.Dataset.Salt == "auto" })
 	if _, err := fmt.Fprintln(p.Stdout, r.Namespace); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
 	}

@@ -230,6 +230,9 @@ func timetableConfig(cfg *config.Bench) serve.Config {
 
 // embeddedModels are the names a user's flags expect the server to answer to.
 func embeddedModels(cfg *config.Bench) []string {
+	if len(cfg.Tenants) > 0 {
+		return tenantModels(cfg)
+	}
 	names := slices.Clone(cfg.Model.LoRAModules)
 	switch {
 	case cfg.Model.ServedName != "":

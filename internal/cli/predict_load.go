@@ -90,6 +90,9 @@ func benchSettings(p Process, command string, args []string) (*flags.Result, err
 	if r.Help {
 		return nil, usage{"spate " + command, errors.New("help for bench's flags: spate bench --help")}
 	}
+	if err := oneWorkload(r.Bench, "spate "+command); err != nil {
+		return nil, usage{"spate " + command, err}
+	}
 	return r, nil
 }
 

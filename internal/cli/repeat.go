@@ -157,9 +157,9 @@ func (s *series) settle(cfg *config.Bench, t turn) {
 	add("series", s.id)
 	// The prompts of the run before are in the server's prefix cache. A salt of its own keeps each run from
 	// finding them, unless the user has seen to that.
-	if cfg.Dataset.Salt == "auto" || !cfg.Has("salt") && !cfg.Target.ResetPrefixCache && !cfg.Sim.Enabled {
-		cfg.Dataset.Salt = randomHex()
-	}
+	addSalt(cfg, func(c *config.Bench) bool {
+		return c.Dataset.Salt == "auto" || !c.Has("salt") && !c.Target.ResetPrefixCache && !c.Sim.Enabled
+	})
 }
 
 // worst of two exit codes: a failure or interruption before an unmet objective.

@@ -174,9 +174,11 @@ func view(w io.Writer, format string, set []runs.Entry, f reportFlags) error {
 	case "html":
 		return html(w, set, f)
 	case "csv":
-		return table.CSV(w, set, f.table)
+		rows, opt := withTenants(set, f.table)
+		return table.CSV(w, rows, opt)
 	case "json":
-		return table.JSON(w, set, f.table)
+		rows, opt := withTenants(set, f.table)
+		return table.JSON(w, rows, opt)
 	case "png", "svg":
 		return drawn(w, format, set, f.charts)
 	}
@@ -240,7 +242,8 @@ func reasons(set []runs.Entry) []page.Section {
 
 // markdown is the table, what it says and what limited each run.
 func markdown(w io.Writer, set []runs.Entry, f reportFlags) error {
-	if err := table.Markdown(w, set, f.table); err != nil {
+	rows, opt := withTenants(set, f.table)
+	if err := table.Markdown(w, rows, opt); err != nil {
 		return err
 	}
 	sections := append([]page.Section{{Title: "What it says", Sentences: table.Says(set)}}, limits(set)...)

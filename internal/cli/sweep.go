@@ -221,7 +221,7 @@ func (p Process) resolve(args []string) (*config.Bench, error) {
 	if r.Help {
 		return nil, &flags.Error{Text: "help for bench's flags: spate bench --help"}
 	}
-	return r.Bench, nil
+	return r.Bench, oneWorkload(r.Bench, "this command")
 }
 
 // plan is what is to be measured, and in which folder.

@@ -30,6 +30,10 @@ type Bench struct {
 	Launch  Launch  `json:"launch,omitzero"`
 	Repeat  Repeat  `json:"repeat,omitzero"`
 
+	// Tenants are the workloads of a run that has several; then what is said of one above is what they
+	// amount to together, see JoinTenants.
+	Tenants []Tenant `json:"tenants,omitempty"`
+
 	// Given says which flags (canonical names, with dashes) were set and by what; a flag that is
 	// not in it has its default.
 	Given map[string]Source `json:"given,omitempty"`

@@ -249,6 +249,11 @@ func (b *Bench) Redacted() Bench {
 			c.Output.Metadata[i].Value = Redacted
 		}
 	}
+	c.Tenants = slices.Clone(b.Tenants)
+	for i := range c.Tenants {
+		t, clean := &c.Tenants[i], b.Tenant(i).Redacted()
+		t.Headers, t.APIKey, t.Body = clean.Target.Headers, clean.Target.APIKey, clean.Body
+	}
 	return c
 }
 
@@ -298,6 +303,9 @@ func (b *Bench) Secrets() []string {
 		if json.Unmarshal(raw, &v) == nil {
 			secretValues(v, add)
 		}
+	}
+	for i := range b.Tenants {
+		all = append(all, b.Tenant(i).Secrets()...)
 	}
 	slices.SortFunc(all, func(x, y string) int { return len(y) - len(x) })
 	return all

@@ -49,6 +49,9 @@ type Config struct {
 	// Began, if set, is told once when Result.Start is known, or Result.Measure where that is later: with
 	// a warm-up in a closed loop. Requests wait until it returns.
 	Began func(at time.Duration)
+	// Begin, if set, is asked for Result.Start once requests lie ready, and may wait: several drivers
+	// that are to start together are given one time.
+	Begin func() time.Duration
 }
 
 // Warmup are requests that take the first places of the plan. In an open loop there are N of them and
@@ -131,7 +134,11 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	r.queue.more = sync.NewCond(&r.queue.mu)
 	stopFeeds := r.startFeeds(ctx)
 
-	res := Result{Start: cfg.Clock.Now()}
+	begin := cfg.Clock.Now
+	if cfg.Begin != nil {
+		begin = cfg.Begin
+	}
+	res := Result{Start: begin()}
 	stop, disarm := r.stopper(ctx, res.Start, cancel)
 	r.stop = stop
 	if cfg.Plan.Due != nil || r.warm == nil {

@@ -11,40 +11,59 @@ import (
 	"spate/internal/config"
 )
 
-// fileSettings reads a config file: one flag a key, spelled with - or _.
-func fileSettings(name string, data []byte, ix *index) ([]setting, error) {
+// file is a config file taken apart.
+type file struct {
+	settings []setting
+	tenants  []tenant
+}
+
+// readFile reads a config file: one flag a key, spelled with - or _, and a list of tenants.
+func readFile(name string, data []byte, ix *index) (*file, error) {
 	dec := yaml.NewDecoder(strings.NewReader(string(data)))
 	var doc yaml.Node
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil, nil
+		return &file{}, nil
 	} else if err != nil {
 		return nil, mistake("config file %s: %v", name, err)
 	}
 	root := doc.Content[0]
 	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
-		return nil, nil
+		return &file{}, nil
 	}
 	if root.Kind != yaml.MappingNode {
 		return nil, mistake("config file %s: want a list of flag: value, one a line", name)
 	}
-	var out []setting
+	out := &file{}
+	err := eachKey(root, func(line int) string { return fmt.Sprintf("config file %s line %d", name, line) }, func(at, key string, val *yaml.Node) error {
+		if fold(key) == tenantsKey {
+			var err error
+			out.tenants, err = readTenants(name, at, val, ix)
+			return err
+		}
+		set, skip, err := fileSetting(at, key, val, ix)
+		if err == nil && !skip {
+			out.settings = append(out.settings, set)
+		}
+		return err
+	})
+	return out, err
+}
+
+// eachKey goes through a mapping and says where each key stands; none may stand there twice.
+func eachKey(n *yaml.Node, place func(line int) string, visit func(at, key string, val *yaml.Node) error) error {
 	seen := map[string]int{}
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		key, val := root.Content[i], root.Content[i+1]
-		at := fmt.Sprintf("config file %s line %d", name, key.Line)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, val := n.Content[i], n.Content[i+1]
+		at := place(key.Line)
 		if first, again := seen[fold(key.Value)]; again {
-			return nil, mistake("%s: %s is already given on line %d", at, key.Value, first)
+			return mistake("%s: %s is already given on line %d", at, key.Value, first)
 		}
 		seen[fold(key.Value)] = key.Line
-		set, skip, err := fileSetting(at, key.Value, val, ix)
-		if err != nil {
-			return nil, err
-		}
-		if !skip {
-			out = append(out, set)
+		if err := visit(at, key.Value, val); err != nil {
+			return err
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // fileSetting reads one key with its value; a null means the key is not given.
@@ -84,7 +103,7 @@ func unknownKey(at, name string, general bool, ix *index) error {
 		return mistake("%s: %s has no place in a config file", at, name)
 	}
 	e := mistake("%s: unknown key %q", at, name)
-	if best := config.Nearest(name, ix.names()); best != "" {
+	if best := config.Nearest(name, append(ix.names(), tenantsKey)); best != "" {
 		e.Hint = fmt.Sprintf("did you mean %q?", best)
 	}
 	return e

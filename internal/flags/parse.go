@@ -42,13 +42,17 @@ func Parse(args []string, opt Options) (*Result, error) {
 	if err := p.applyEnv(); err != nil {
 		return nil, err
 	}
-	if file := cmp.Or(line.config, p.env("SPATE_CONFIG")); file != "" {
-		if err := p.applyFile(file); err != nil {
+	var mix *mix
+	if name := cmp.Or(line.config, p.env("SPATE_CONFIG")); name != "" {
+		if mix, err = p.applyFile(name, args); err != nil {
 			return nil, err
 		}
 	}
 	if err := p.apply(config.FromArgs, line.settings); err != nil {
 		return nil, err
+	}
+	if mix != nil {
+		return mix.finish(p)
 	}
 	return p.finish()
 }
@@ -91,19 +95,23 @@ func (p *parser) applyEnv() error {
 	return p.apply(config.FromEnv, found)
 }
 
-func (p *parser) applyFile(name string) error {
+// applyFile sets what a file says of the run, and returns what it says of tenants, if it names any.
+func (p *parser) applyFile(name string, args []string) (*mix, error) {
 	if p.opt.ReadFile == nil {
-		return mistake("--config: files cannot be read here")
+		return nil, mistake("--config: files cannot be read here")
 	}
 	data, err := p.opt.ReadFile(name)
 	if err != nil {
-		return mistake("--config: read %s: %v", name, err)
+		return nil, mistake("--config: read %s: %v", name, err)
 	}
-	found, err := fileSettings(name, data, p.ix)
+	found, err := readFile(name, data, p.ix)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return p.apply(config.FromFile, found)
+	if err := p.apply(config.FromFile, found.settings); err != nil || found.tenants == nil {
+		return nil, err
+	}
+	return &mix{file: name, data: data, args: args, tenants: found.tenants}, nil
 }
 
 // apply writes the settings of one source, which replaces the lists of weaker ones. Dotted keys come
@@ -231,6 +239,18 @@ func available(where string, d *Def) error {
 
 // finish applies the rules that need every flag, then resolves and validates.
 func (p *parser) finish() (*Result, error) {
+	r, err := p.resolve()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Bench.Validate(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// resolve is finish without the validation.
+func (p *parser) resolve() (*Result, error) {
 	b := p.bench
 	if err := p.endpointType(); err != nil {
 		return nil, err
@@ -247,9 +267,6 @@ func (p *parser) finish() (*Result, error) {
 	b.Output.PyTorchBenchmarks = p.env("SAVE_TO_PYTORCH_BENCHMARK_FORMAT") != ""
 	r := &Result{Bench: b, Namespace: Namespace(b)}
 	r.Notes = b.Resolve()
-	if err := b.Validate(); err != nil {
-		return nil, err
-	}
 	return r, nil
 }
 

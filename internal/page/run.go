@@ -25,6 +25,7 @@ type runView struct {
 	Verdict     *verdictView
 	Cards       []card
 	Latency     *grid
+	Tenants     *grid
 	Facts       *grid
 	Problems    []string
 	Explain     []Section
@@ -123,6 +124,7 @@ func (v *runView) own(r *result.Run) {
 		v.Checks = checks(r.Verdict)
 	}
 	v.Errors = failures(v.Index, r)
+	v.Tenants = tenants(r)
 	if len(r.Command) > 0 {
 		v.Commands = append(v.Commands, command{"Command", shell(r.Command)})
 	}

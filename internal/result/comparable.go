@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // conditions are the parts of a run's settings that change what its figures mean: what was sent, when,
 // and how it was asked for. Where it went and what was written are the user's business.
-var conditions = []string{"dataset", "load", "body", "model", "target.backend", "target.endpoint", "client"}
+var conditions = []string{"dataset", "load", "body", "model", "target.backend", "target.endpoint", "client", "tenants"}
 
 // ignored are settings within them that never matter.
 var ignored = []string{"load.request_id_prefix", "model.tokenizer", "model.served_name", "dataset.path"}
@@ -59,7 +60,14 @@ func matters(key string) bool {
 	within := func(parts []string) bool {
 		return slices.ContainsFunc(parts, func(p string) bool { return key == p || strings.HasPrefix(key, p+".") })
 	}
-	return within(conditions) && !within(ignored)
+	if !within(conditions) {
+		return false
+	}
+	if rest, ok := strings.CutPrefix(key, "tenants."); ok { // the same rules hold within one
+		_, key, _ = strings.Cut(rest, ".")
+		return !within(slices.Concat(ignored, []string{"name", "given"}))
+	}
+	return !within(ignored)
 }
 
 // flatten turns settings into paths and values; null counts as absent.
@@ -80,6 +88,13 @@ func flatten(config json.RawMessage) (map[string]string, error) {
 			for k, child := range v {
 				walk(strings.TrimPrefix(path+"."+k, "."), child)
 			}
+		case []any:
+			if path == "tenants" {
+				walk(path, byName(v))
+				return
+			}
+			text, _ := json.Marshal(v) // a decoded value always encodes
+			out[path] = string(text)
 		default:
 			text, _ := json.Marshal(v) // a decoded value always encodes
 			out[path] = string(text)
@@ -87,4 +102,18 @@ func flatten(config json.RawMessage) (map[string]string, error) {
 	}
 	walk("", tree)
 	return out, nil
+}
+
+// byName is a list of named things as an object; a name with dots in it must not look like a path.
+func byName(list []any) map[string]any {
+	out := make(map[string]any, len(list))
+	for i, v := range list {
+		one, _ := v.(map[string]any)
+		name, _ := one["name"].(string)
+		if name == "" {
+			name = strconv.Itoa(i)
+		}
+		out[strings.ReplaceAll(name, ".", "_")] = v
+	}
+	return out
 }

@@ -105,6 +105,7 @@ func recoverRun(dir, why string) (*Run, error) {
 	}
 	run.Plan.Due = 0 // what fell due after the last record is not known
 	run.Plan.bound(recs)
+	run.boundTenants(recs)
 	run.Records = recorder.Stats{Accepted: int64(len(recs)), Written: int64(len(recs))}
 	run.Compute(recs)
 	if samples, err := observe.ReadSamples(dir); err == nil {

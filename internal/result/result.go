@@ -49,6 +49,7 @@ type Run struct {
 	Summary     metrics.Summary   `json:"summary,omitzero"`
 	Spec        *SpecDecode       `json:"spec_decode,omitempty"`
 	Observed    *observe.Summary  `json:"observed,omitempty"` // server, GPUs and host during the measured part
+	Tenants     []Tenant          `json:"tenants,omitempty"`  // of a run with several workloads
 	Errors      []string          `json:"errors,omitempty"`   // of the first failures, in dispatch order
 	Notes       []string          `json:"notes,omitempty"`
 	Records     recorder.Stats    `json:"records"` // how the record log fared
@@ -177,4 +178,5 @@ func (r *Run) Compute(recs []call.Record) {
 	r.Summary = metrics.Summarize(recs, r.Plan.Metrics())
 	r.Tally = r.Summary.Tally
 	r.Errors = metrics.FirstErrors(recs, maxErrors)
+	r.computeTenants(recs)
 }

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+
+	"spate/internal/config"
+	"spate/internal/flags"
+	"spate/internal/result"
+	"spate/internal/runs"
+	"spate/internal/table"
+)
+
+// This file has what several tenants in one run change for commands.
+
+// oneWorkload refuses settings with tenants for a command that changes or simulates the load of one.
+func oneWorkload(c *config.Bench, command string) error {
+	if len(c.Tenants) == 0 {
+		return nil
+	}
+	return &flags.Error{Text: fmt.Sprintf("the config file lists tenants, and %s knows runs of one workload only", command), Hint: "spate bench runs several"}
+}
+
+// addSalt gives the prompts a beginning that no other run's have, where it is wanted.
+func addSalt(c *config.Bench, wanted func(*config.Bench) bool) {
+	word := randomHex()
+	if wanted(c) {
+		c.Dataset.Salt = word
+	}
+	for i := range c.Tenants {
+		if wanted(c.Tenant(i)) {
+			c.Tenants[i].Dataset.Salt = word
+		}
+	}
+}
+
+// tenantModels are the names the tenants' flags expect an embedded server to answer to.
+func tenantModels(c *config.Bench) []string {
+	var names []string
+	for i := range c.Tenants {
+		for _, n := range embeddedModels(c.Tenant(i)) {
+			if !slices.Contains(names, n) {
+				names = append(names, n)
+			}
+		}
+	}
+	return names
+}
+
+// withTenants gives every tenant of a run a row above that of the run. The rows stay in this order unless
+// another is asked for.
+func withTenants(set []runs.Entry, opt table.Options) ([]runs.Entry, table.Options) {
+	var out []runs.Entry
+	for _, e := range set {
+		if e.Run == nil || len(e.Run.Tenants) == 0 {
+			out = append(out, e)
+			continue
+		}
+		whole := *e.Run
+		e.Labels = labelled(e.Labels, "all")
+		whole.Labels = labelled(whole.Labels, "all")
+		for _, t := range e.Run.Tenants {
+			out = append(out, runs.FromRun(e.Run.Tenant(t.Name)))
+		}
+		e.Run = &whole
+		out = append(out, e)
+		opt.GroupBy = or(opt.GroupBy, "none")
+	}
+	return out, opt
+}
+
+func labelled(labels map[string]string, name string) map[string]string {
+	out := map[string]string{result.TenantLabel: name}
+	for k, v := range labels {
+		if k != result.TenantLabel {
+			out[k] = v
+		}
+	}
+	return out
+}

@@ -1,0 +1,75 @@
+package page
+
+import (
+	"strconv"
+	"strings"
+
+	"spate/internal/metrics"
+	"spate/internal/result"
+)
+
+// tenants is the table of a run's tenants, with a row for all; nil for a run of one workload. Its figures
+// are those of the run's own tables, over each tenant's requests.
+func tenants(r *result.Run) *grid {
+	if len(r.Tenants) == 0 {
+		return nil
+	}
+	g := &grid{Label: "Tenants", Class: "wide sort", Head: []head{{Text: "Tenant"}, {Text: "Model"}, {Text: "Dataset"}, {Text: "Load"}}}
+	for _, h := range []string{"ok", "not ok", "duration, s", "requests/s", "output tok/s", "good", "SLO met"} {
+		g.Head = append(g.Head, head{Text: h, Class: "n"})
+	}
+	for _, h := range []string{"TTFT", "TPOT", "ITL"} {
+		g.Head = append(g.Head, head{Text: h + " mean, ms", Class: "n"}, head{Text: h + " P99, ms", Class: "n"})
+	}
+	met, judged := 0, 0
+	for i := range r.Tenants {
+		t := &r.Tenants[i]
+		total, missed := len(t.Checks), t.Missed()
+		if total > 0 {
+			judged++
+			if len(missed) == 0 {
+				met++
+			}
+		}
+		c := share(total-len(missed), total)
+		var texts []string
+		for _, m := range missed {
+			texts = append(texts, m.Text)
+		}
+		c.Title = strings.Join(texts, ", ")
+		row := []cell{{Text: t.Name}, {Text: t.Model}, {Text: t.Dataset}, {Text: t.Plan.Text}}
+		g.Rows = append(g.Rows, append(row, tenantFigures(&t.Summary, c)...))
+	}
+	row := []cell{{Text: "all"}, {}, {}, {}}
+	g.Rows = append(g.Rows, append(row, tenantFigures(&r.Summary, share(met, judged))...))
+	g.Note = "Each row has its own requests and its own measured part; good are requests that met the bounds of their tenant."
+	return g
+}
+
+func share(n, of int) cell {
+	if of == 0 {
+		return cell{Class: "n"}
+	}
+	c := num(float64(n)/float64(of), 2)
+	c.Text = strconv.Itoa(n) + " of " + strconv.Itoa(of)
+	return c
+}
+
+func tenantFigures(s *metrics.Summary, slo cell) []cell {
+	good := cell{Class: "n"}
+	if s.Goodput != nil {
+		good = withUnit(s.Goodput.Share, "share")
+	}
+	out := []cell{
+		num(float64(s.Tally.OK), 0), num(float64(s.Tally.Due-s.Tally.OK), 0), num(s.DurationS, 2), num(s.RequestThroughput, 2),
+		num(s.OutputThroughput, 2), good, slo,
+	}
+	for _, d := range []*metrics.Dist{&s.TTFT, &s.TPOT, &s.ITL} {
+		if d.N == 0 {
+			out = append(out, cell{Class: "n"}, cell{Class: "n"})
+			continue
+		}
+		out = append(out, num(d.Mean, 2), num(d.P(99), 2))
+	}
+	return out
+}
