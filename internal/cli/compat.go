@@ -47,6 +47,9 @@ func runCompat(ctx context.Context, p Process, text string, args []string) error
 	if err != nil {
 		return usage{"spate bench --compat " + text, err}
 	}
+	if t.WantsShareGPT {
+		t.ShareGPT(findShareGPT())
+	}
 	for _, note := range t.Notes {
 		say(p.Stderr, "note: %s\n", note)
 	}
@@ -73,6 +76,16 @@ func runCompat(ctx context.Context, p Process, text string, args []string) error
 	return nil
 }
 
+// findShareGPT looks where other tools leave the conversations they download.
+func findShareGPT() string {
+	for _, path := range dialect.ShareGPTPlaces(os.TempDir()) {
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return path
+		}
+	}
+	return ""
+}
+
 // writePrompts puts a tool's own prompts where the reader of files finds them.
 func writePrompts(data []byte) (string, error) {
 	f, err := os.CreateTemp("", "spate-prompts-*.jsonl")
@@ -93,11 +106,18 @@ func writePrompts(data []byte) (string, error) {
 func (c *compat) run(cfg *config.Bench, out *bench.Outcome) *dialect.Run {
 	a := c.asked
 	d := &cfg.Dataset
-	a.Backend, a.Dataset, a.Prompts = string(cfg.Target.Backend), d.Name, cfg.Load.NumPrompts
+	a.Prompts = cfg.Load.NumPrompts
+	if a.Backend == "" { // else the tool has a name of its own for it
+		a.Backend = string(cfg.Target.Backend)
+	}
+	if a.Dataset == "" {
+		a.Dataset = d.Name
+	}
+	a.Pools, a.Pictures = cfg.Target.Backend.Pools(), d.Name == config.DatasetRandomMM
 	a.Rate, a.Slots = float64(cfg.Load.RequestRate), cfg.Load.MaxConcurrency
 	a.ShareGPT = d.ShareGPT.OutputLen
 	switch d.Name {
-	case config.DatasetRandom:
+	case config.DatasetRandom, config.DatasetRandomMM:
 		a.Input, a.Output, a.RangeRatio = &d.Random.InputLen, &d.Random.OutputLen, d.Random.RangeRatio.Input
 	case config.DatasetCustom:
 		a.Output = &d.Custom.OutputLen

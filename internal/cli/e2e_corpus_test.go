@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -112,6 +113,95 @@ func runPublished(t *testing.T, addr, line string) {
 		if _, err := os.Stat(filepath.Join(c.cmd.Dir, "results", name)); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestEveryPublishedCommandIsAccepted plans every line of the list as it stands, in its tool's dialect. Those of
+// vllm bench serve run in TestPublishedCommands.
+func TestEveryPublishedCommandIsAccepted(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(published)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	if len(lines) != 33 {
+		t.Fatalf("%d command lines, want 33", len(lines))
+	}
+	lines = append(lines, // the tools of the other published reports, as their authors call them
+		"backprop: --num_requests 300 --concurrency 100 --request_timeout 30 --output_tokens 200 --vllm_url http://localhost:8000/v1 --api_key none",
+		"sglang: --backend sglang --dataset-name random --num-prompts 500 --random-input-len 2000 --random-output-len 6000 --random-range-ratio 1.0",
+		"sglang: --backend vllm --dataset-name sharegpt --num-prompts 10000",
+		"sglang: --backend sglang --dataset-name generated-shared-prefix --gsp-num-groups 8 --gsp-prompts-per-group 4 --gsp-num-turns 2 --gsp-send-routing-key",
+		"vllm-0.6: --backend vllm --model m --dataset-name random --random-input-len 80 --random-output-len 150 --num-prompts 64",
+		"vllm-0.10: --backend vllm --model m --dataset-name random --random-input-len 1024 --random-output-len 128 --num-prompts 64",
+	)
+	home := t.TempDir()
+	here := filepath.Join(home, "here")
+	poem, err := os.ReadFile(verses)
+	if err == nil {
+		err = os.Mkdir(here, 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(home, "sonnet_4x.txt"), poem, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range lines {
+		tool, rest, ok := strings.Cut(line, ": ")
+		if !ok {
+			t.Fatalf("line %d names no tool: %s", i+1, line)
+		}
+		t.Run(fmt.Sprint(i+1, " ", tool), func(t *testing.T) {
+			t.Parallel()
+			words := strings.Fields(strings.ReplaceAll(rest, "'", ""))                                                        // as a shell would
+			c := prepare(t, []string{"SPATE_MODEL=m"}, append([]string{"bench", "--compat", tool, "--dry-run"}, words...)...) // no server to ask
+			c.cmd.Dir = here
+			has(t, "plan", c.want(ExitDone).out, "nothing was sent")
+		})
+	}
+}
+
+// TestLMDeployCommandsRun runs the published lines of LMDeploy's client, with fewer requests, and reads its block.
+func TestLMDeployCommandsRun(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(published)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := simProcess(t, "--ttft", "0", "--itl", "0", "--tokens-per-chunk", "512", "--model", "m")
+	n := 0
+	for line := range strings.Lines(string(data)) {
+		line, ok := strings.CutPrefix(strings.TrimSpace(line), "lmdeploy: ")
+		if !ok {
+			continue
+		}
+		n++
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
+			t.Parallel()
+			c := prepare(t, nil, append([]string{"bench", "--compat", "lmdeploy", "--base-url", "http://" + addr, "--no-store", "--no-output", "--no-observe", "--output-file", "out.csv"},
+				append(strings.Fields(line), "--num-prompts", "20")...)...)
+			e := c.want(ExitDone)
+			has(t, "block", e.out, "Backend:                                 vllm      \n", "Traffic request rate:                    inf       \n",
+				"Successful requests:                     20        \n", "----------------End-to-End Latency----------------\n")
+			if strings.Contains(line, "sharegpt") {
+				has(t, "note", e.stderr, "spate downloads nothing")
+				return
+			}
+			var in, out int
+			if _, err := fmt.Sscanf(line[strings.Index(line, "--random-input-len"):], "--random-input-len %d --random-output-len %d", &in, &out); err != nil {
+				t.Fatal(err)
+			}
+			has(t, "block", e.out, fmt.Sprintf("Total generated tokens:                  %-10d\n", 20*out), fmt.Sprintf("Total input tokens:                      %-10d\n", 20*in))
+			file, err := os.ReadFile(filepath.Join(c.cmd.Dir, "out.csv"))
+			if err != nil || !strings.Contains(string(file), fmt.Sprintf("\nvllm,random,,%d,%d,1.0,inf,20,%d,%d,", in, out, 20*in, 20*out)) {
+				t.Errorf("out.csv: %s, %v", file, err)
+			}
+		})
+	}
+	if n != 4 {
+		t.Errorf("%d command lines, want 4", n)
 	}
 }
 

@@ -60,6 +60,7 @@ type Client struct {
 type target struct {
 	url  *url.URL // of the endpoint
 	head []byte   // request line and fixed headers
+	own  []filled // headers that differ from request to request
 	pool *pool
 }
 
@@ -131,7 +132,7 @@ func (c *Client) newTarget(base string) (*target, error) {
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return nil, fmt.Errorf("base URL %q: want http://host:port or https://host:port", base)
 	}
-	t := &target{url: u}
+	t := &target{url: u, own: filledHeaders(c.cfg.Header)}
 	if c.std != nil {
 		return t, nil
 	}
@@ -188,7 +189,9 @@ func requestHead(u *url.URL, h http.Header, m Manner) []byte {
 	slices.Sort(names)
 	for _, n := range names {
 		for _, v := range h[n] {
-			b = append(b, n+": "+v+"\r\n"...)
+			if !fills(v) {
+				b = append(b, n+": "+v+"\r\n"...)
+			}
 		}
 	}
 	return b
@@ -282,6 +285,11 @@ func (t *target) requestLine(r *call.Request) []byte {
 		b = append(b, "x-request-id: "...)
 		b = append(b, r.Name...)
 		b = append(b, "\r\n"...)
+	}
+	for _, h := range t.own {
+		if v := h.of(r); v != "" {
+			b = append(b, h.name+": "+v+"\r\n"...)
+		}
 	}
 	b = append(b, "Content-Length: "...)
 	b = strconv.AppendInt(b, int64(len(r.Body)), 10)

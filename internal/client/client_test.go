@@ -398,6 +398,38 @@ func TestHeadersOfTheUser(t *testing.T) {
 	}
 }
 
+// Headers with a place for something of the request are filled for each of them, and left out where it has nothing.
+func TestFilledHeaders(t *testing.T) {
+	own := http.Header{"X-Smg-Routing-Key": {"{group}"}, "X-Session": {"a-{session}-b"}, "X-Same": {"same"}}
+	answer := okHead + piece(textEvent("a", "stop")+doneEvent) + endBody
+	for _, std := range []bool{false, true} {
+		seen := make(chan http.Header, 1)
+		l := scripted(t, tcp(t), func(_ int, req *http.Request, _ []byte, w io.Writer) bool {
+			seen <- req.Header
+			_, _ = io.WriteString(w, answer)
+			return true
+		})
+		c := newClient(t, Config{BaseURLs: []string{"http://" + l.Addr().String()}, Header: own, Std: std})
+		for _, r := range []call.Request{{Session: "s1", Labels: map[string]string{"group": "7"}}, {Session: "s2"}, {}} {
+			r.Prompt.Text = "x"
+			if rec := c.Do(t.Context(), &r); rec.Outcome != call.OK {
+				t.Fatalf("std %v: %s", std, rec.Err)
+			}
+			got := <-seen
+			session := ""
+			if r.Session != "" {
+				session = "a-" + r.Session + "-b"
+			}
+			if got.Get("X-Smg-Routing-Key") != r.Labels["group"] || got.Get("X-Session") != session || got.Get("X-Same") != "same" {
+				t.Errorf("std %v, session %q: %v", std, r.Session, got)
+			}
+			if _, ok := got["X-Smg-Routing-Key"]; ok != (r.Labels["group"] != "") {
+				t.Errorf("std %v: an empty header was sent: %v", std, got)
+			}
+		}
+	}
+}
+
 func TestTLSAndSecrets(t *testing.T) {
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer right-key" {

@@ -93,6 +93,11 @@ func (c *Client) doStd(ctx context.Context, t *target, x *exchange, r *call.Requ
 			req.Header.Set(own[0], own[1])
 		}
 	}
+	for _, h := range t.own {
+		if req.Header.Del(h.name); h.of(r) != "" {
+			req.Header.Set(h.name, h.of(r))
+		}
+	}
 	req.Header.Set("x-request-id", r.Name)
 	x.rec.Sent = clock.Now()
 	resp, err := c.std.Do(req)

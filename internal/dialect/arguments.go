@@ -18,6 +18,10 @@ type Translated struct {
 	Prompts []byte    // a file of prompts the tool brings itself; its path takes the place of PromptsPath
 	Asked   Asked     // what only the tool's output repeats
 	Notes   []string
+
+	// WantsShareGPT: the tool would have downloaded ShareGPT's conversations. Whoever runs the arguments looks
+	// for them and calls ShareGPT.
+	WantsShareGPT bool
 }
 
 // PromptsPath stands for the file of Prompts.
@@ -29,10 +33,8 @@ func (n Name) Arguments(args []string) (*Translated, error) {
 	t := &Translated{Asked: Asked{Rate: math.Inf(1)}}
 	var err error
 	switch n {
-	case VLLM10:
-		t.Args = append([]string{"--temperature", "0"}, args...)
-	case VLLM6:
-		t.Args = append([]string{"--temperature", "0", "--range-ratio-meaning", "v6"}, args...)
+	case VLLM10, VLLM6:
+		t.olderVLLM(n, args)
 	case LMDeploy, SGLang:
 		err = t.serving(n, args)
 	case Backprop:
@@ -82,67 +84,6 @@ func (a argument) number() (float64, error) {
 }
 
 func (t *Translated) add(words ...string) { t.Args = append(t.Args, words...) }
-
-// serving reads the arguments of SGLang's bench_serving and of LMDeploy's copy of it.
-func (t *Translated) serving(n Name, args []string) error {
-	given := map[string]bool{}
-	eos, warm, rates, multi := true, "1", "", false
-	seed := map[Name]string{LMDeploy: "1", SGLang: "42"}[n]
-	for _, a := range split(args) {
-		given[a.name] = true
-		switch a.name {
-		case "disable-ignore-eos":
-			eos = false
-		case "disable-warmup":
-			warm = "0"
-		case "warmup-requests":
-			warm = a.text()
-		case "extra-request-body":
-			t.add("--extra-body", a.text())
-		case "flush-cache":
-			t.add("--reset-prefix-cache")
-		case "lora-name":
-			t.add(append([]string{"--lora-modules"}, a.values...)...)
-		case "output-file":
-			t.Asked.File = a.text()
-		case "output-details":
-			t.Asked.Details = true
-		case "tag":
-			t.Asked.Tag = a.text()
-		case "disable-stream":
-			t.Notes = append(t.Notes, "--disable-stream is not followed: without a stream there is no time to first token to measure")
-		case "flush-cache-timeout": // spate waits as long as any request
-		case "multi":
-			multi = true
-		case "request-rate-range":
-			rates = a.text()
-		default:
-			t.pass(a)
-		}
-	}
-	defaults := [][2]string{{"backend", "sglang"}, {"dataset-name", "sharegpt"}, {"num-prompts", "1000"}, {"seed", seed}, {"random-range-ratio", "0.0"}}
-	if n == SGLang {
-		defaults = append(defaults, [2]string{"random-input-len", "1024"}, [2]string{"random-output-len", "1024"})
-	}
-	for _, d := range defaults {
-		if !given[d[0]] {
-			t.add("--"+d[0], d[1])
-		}
-	}
-	if !given["temperature"] {
-		t.add("--temperature", "0")
-	}
-	if eos {
-		t.add("--ignore-eos")
-	}
-	t.add("--range-ratio-meaning", "v6", "--num-warmups", warm)
-	if !multi {
-		return nil
-	}
-	var err error
-	t.Rates, err = rateRange(rates)
-	return err
-}
 
 // pass hands an argument on.
 func (t *Translated) pass(a argument) {

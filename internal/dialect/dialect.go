@@ -74,6 +74,8 @@ type Asked struct {
 	File       string // --output-file
 	Tag        string
 	Details    bool
+	Pools      bool // a server that embeds: nothing is generated
+	Pictures   bool // prompts carry images
 }
 
 // Print writes the tool's result block.

@@ -246,14 +246,16 @@ func TestArguments(t *testing.T) {
 		want []string
 		rate []float64
 	}{
-		"lmdeploy defaults": {LMDeploy, "", []string{"--backend sglang", "--dataset-name sharegpt", "--num-prompts 1000", "--seed 1", "--ignore-eos", "--num-warmups 1"}, nil},
+		"lmdeploy defaults": {LMDeploy, "", []string{"--backend sglang", "--num-prompts 1000", "--seed 1", "--ignore-eos", "--num-warmups 1"}, nil},
 		"lmdeploy given":    {LMDeploy, "--backend vllm --dataset-name random --num-prompts 500 --random-input-len 6000 --random-output-len 2000 --random-range-ratio 1.0", []string{"--backend vllm", "--random-range-ratio 1.0", "--range-ratio-meaning v6"}, nil},
 		"lmdeploy multi":    {LMDeploy, "--multi --request-rate-range 2,8,2", nil, []float64{2, 4, 6}},
 		"lmdeploy list":     {LMDeploy, "--multi --request-rate-range 1,4", nil, []float64{1, 4}},
 		"lmdeploy eos":      {LMDeploy, "--disable-ignore-eos --disable-warmup", []string{"--num-warmups 0"}, nil},
-		"sglang":            {SGLang, "--flush-cache --warmup-requests 3 --extra-request-body {}", []string{"--seed 42", "--random-input-len 1024", "--reset-prefix-cache", "--num-warmups 3", "--extra-body {}"}, nil},
+		"sglang":            {SGLang, "--flush-cache --warmup-requests 3 --extra-request-body {\"a\":1}", []string{"--seed 42", "--random-input-len 1024", "--reset-prefix-cache", "--num-warmups 3", "--extra-body {\"a\":1}"}, nil},
 		"backprop":          {Backprop, "--num_requests 300 --concurrency 100 --request_timeout 30 --output_tokens 200 --vllm_url http://h:8000/v1 --api_key k", []string{"--num-prompts 300", "--max-concurrency 100", "--base-url http://h:8000/v1", "--custom-output-len 200", "--request-timeout 30s", "--backend openai-chat"}, nil},
-		"vllm 0.6":          {VLLM6, "--num-prompts 5", []string{"--range-ratio-meaning v6", "--num-prompts 5"}, nil},
+		"vllm 0.6":          {VLLM6, "--num-prompts 5", []string{"--range-ratio-meaning v6", "--random-range-ratio 1.0", "--num-warmups 1", "--num-prompts 5"}, nil},
+		"vllm 0.6 ratio":    {VLLM6, "--random-range-ratio 0.5 --dataset-path x.json", []string{"--random-range-ratio 0.5", "--dataset-name sharegpt"}, nil},
+		"vllm 0.10":         {VLLM10, "--backend openai-chat --ignore-eos", []string{"--range-ratio-meaning v10", "--temperature 0", "--backend openai-chat"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := c.tool.Arguments(strings.Fields(c.args))

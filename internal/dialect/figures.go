@@ -11,6 +11,7 @@ import (
 // figures are a run's numbers by one tool's definitions. Times are in seconds.
 type figures struct {
 	done, input, output, counted int // counted: tokens that came, where output is what was asked for
+	text                         int // of the input
 	duration                     float64
 	ttft, tpot, itl, e2e         []float64
 	speed                        []float64 // backprop: tokens over latency, of each request
@@ -122,12 +123,19 @@ func (n Name) figures(run *Run) *figures {
 			continue
 		}
 		first, end, out := rule.first(r), rule.end(r), rule.out(r)
+		if run.Asked.Pools { // nothing is generated: the answer is all there is
+			first = end
+		}
 		if first == call.Unset || end == call.Unset {
 			continue
 		}
 		ttft, latency := seconds(first-r.Sent), seconds(end-r.Sent)
 		f.done++
+		f.text += r.Asked.N
 		f.input += r.Asked.N
+		if run.Asked.Pictures { // only the server knows what an image comes to
+			f.input += max(0, r.In.N-r.Asked.N)
+		}
 		f.output += out
 		f.counted += r.Out.N
 		f.ttft, f.e2e = append(f.ttft, ttft), append(f.e2e, latency)

@@ -18,6 +18,10 @@ func lmdeployBlock(run *Run, f *figures) string {
 	b.count("Successful requests:", f.done)
 	b.figure("Benchmark duration (s):", f.duration)
 	b.count("Total input tokens:", f.input)
+	if run.Asked.Pictures { // releases that send images tell them apart
+		b.count("Total input text tokens:", f.text)
+		b.count("Total input vision tokens:", f.input-f.text)
+	}
 	b.count("Total generated tokens:", f.output)
 	b.count("Total generated tokens (retokenized):", f.counted)
 	b.figure("Request throughput (req/s):", f.per(f.done))

@@ -24,17 +24,28 @@ func sglangBlock(run *Run, f *figures) string {
 	b.count("Successful requests:", f.done)
 	b.figure("Benchmark duration (s):", f.duration)
 	b.count("Total input tokens:", f.input)
-	b.count("Total input text tokens:", f.input)
-	b.count("Total generated tokens:", f.output)
-	b.count("Total generated tokens (retokenized):", f.counted)
+	b.count("Total input text tokens:", f.text)
+	if run.Asked.Pictures {
+		b.count("Total input vision tokens:", f.input-f.text)
+	}
+	if !run.Asked.Pools {
+		b.count("Total generated tokens:", f.output)
+		b.count("Total generated tokens (retokenized):", f.counted)
+	}
 	b.figure("Request throughput (req/s):", f.per(f.done))
 	b.figure("Input token throughput (tok/s):", f.per(f.input))
-	b.figure("Output token throughput (tok/s):", f.per(f.output))
-	b.figure("Peak output token throughput (tok/s):", float64(f.peakTokens))
+	if !run.Asked.Pools {
+		b.figure("Output token throughput (tok/s):", f.per(f.output))
+		b.figure("Peak output token throughput (tok/s):", float64(f.peakTokens))
+	}
 	b.count("Peak concurrent requests:", f.peakRequests)
 	b.figure("Total token throughput (tok/s):", f.per(f.input+f.output))
 	b.figure("Concurrency:", f.concurrency())
-	for _, part := range sglangParts(f) {
+	parts := sglangParts(f)
+	if run.Asked.Pools {
+		parts = parts[:1]
+	}
+	for _, part := range parts {
 		b.title(part.title, '-')
 		b.figure("Mean "+part.label+" (ms):", mean(part.xs))
 		b.figure("Median "+part.label+" (ms):", median(part.xs))
@@ -108,8 +119,8 @@ func sglangLine(run *Run, f *figures) string {
 	set("duration", f.duration)
 	set("completed", f.done)
 	set("total_input_tokens", f.input)
-	set("total_input_text_tokens", f.input)
-	set("total_input_vision_tokens", 0)
+	set("total_input_text_tokens", f.text)
+	set("total_input_vision_tokens", f.input-f.text)
 	set("total_output_tokens", f.output)
 	set("total_output_tokens_retokenized", f.counted)
 	set("request_throughput", f.per(f.done))

@@ -65,7 +65,7 @@ func datasetFlags(b *config.Bench) []Def {
 	}
 	defs = append(defs, randomFlags(d)...)
 	defs = append(defs, fileFlags(d)...)
-	defs = append(defs, groupFlags(d)...)
+	defs = append(defs, groupFlags(d, &b.Target)...)
 	defs = append(defs, traceFlags(d)...)
 	defs = append(defs, hubFlags(d)...)
 	defs = append(defs, mediaFlags(d)...)
@@ -137,7 +137,7 @@ const (
 )
 
 // groupFlags describe datasets whose prompts begin alike, and files of questions.
-func groupFlags(d *config.Dataset) []Def {
+func groupFlags(d *config.Dataset, t *config.Target) []Def {
 	spec, speed, prefix, gsp := &d.SpecBench, &d.SpeedBench, &d.PrefixRepetition, &d.Shared
 	defs := []Def{
 		{Name: "spec-bench-output-len", Default: "256", VLLM: true, value: integer(&spec.OutputLen), Meta: "TOKENS", Help: "output length of spec_bench"},
@@ -158,6 +158,11 @@ func groupFlags(d *config.Dataset) []Def {
 		{Name: "gsp-question-len", Default: "128", value: integer(&gsp.QuestionLen), Meta: "TOKENS", Help: "length of a question"},
 		{Name: "gsp-output-len", Default: "256", value: integer(&gsp.OutputLen), Meta: "TOKENS", Help: "output length of generated-shared-prefix"},
 		{Name: "gsp-range-ratio", Default: "1.0", value: finite(&gsp.RangeRatio), Help: "lengths of generated-shared-prefix lie between this share of what was asked and all of it"},
+		{
+			Name: "gsp-send-routing-key", value: routingKey(&t.Headers),
+			Help: "send each request's group in the header x-smg-routing-key; --header NAME={group} has another name for it, and {session} stands for a conversation",
+		},
+		{Name: "gsp-fast-prepare", value: toggle(new(bool)), Help: "accepted for scripts; prompts are made while the run goes on"},
 		{Name: "gsp-ordered", value: toggle(&gsp.Ordered), Help: "send group after group instead of shuffled"},
 		{Name: "gsp-group-distribution", Default: "uniform", value: str(&gsp.Distribution), Choices: []string{"uniform", "zipf"}, Help: "how often groups are asked"},
 		{Name: "gsp-zipf-alpha", Default: "1.0", value: finite(&gsp.ZipfAlpha), Help: "with zipf, the group of rank r is asked r^-alpha as often as the first"},
@@ -215,7 +220,7 @@ func talkFlags(d *config.Dataset) []Def {
 		{Name: "multi-turn", value: toggle(&t.On), Help: "conversations: the same as --dataset-name multi-turn, from --dataset-path where one is given"},
 		{
 			Name: "multi-turn-turns", Default: "4", value: law(&t.Turns), Meta: "COUNT",
-			Help: "turns of made-up conversations of multi-turn; a law as for --input-len", Also: also("conversation-turn-mean"),
+			Help: "turns of made-up conversations of multi-turn, and where given of generated-shared-prefix; a law as for --input-len", Also: also("conversation-turn-mean", "gsp-num-turns"),
 		},
 		{
 			Name: "multi-turn-next-len", Default: "64", value: law(&t.NextLen), Meta: "TOKENS",
@@ -250,6 +255,25 @@ func mediaFlags(d *config.Dataset) []Def {
 		defs[i].Group, defs[i].VLLM = GroupDataset, true
 	}
 	return defs
+}
+
+// routingKey is a switch that adds SGLang's header.
+func routingKey(headers *[]config.Header) *value {
+	const name = "x-smg-routing-key"
+	on := false
+	v := toggle(&on)
+	set := v.set
+	v.set = func(s string) error {
+		if err := set(s); err != nil {
+			return err
+		}
+		*headers = slices.DeleteFunc(*headers, func(h config.Header) bool { return h.Name == name })
+		if on {
+			*headers = append(*headers, config.Header{Name: name, Value: "{group}"})
+		}
+		return nil
+	}
+	return v
 }
 
 // slowdown reads SGLang's factor, the inverse of a speed.

@@ -63,6 +63,11 @@ func others(w *workload.Config, c *config.Bench) {
 		if g.Distribution == "zipf" {
 			w.Zipf = g.ZipfAlpha
 		}
+		if c.Has("multi-turn-turns") {
+			w.Talk.Turns, _ = workload.ParseDist(d.Talk.Turns) // validated before
+			w.Talk.Think, _ = workload.ParseDist(d.Talk.Think)
+			w.Talk.MaxTurns = d.Talk.MaxTurns
+		}
 	case config.DatasetTimedTrace, config.DatasetMooncake:
 		t := d.TimedTrace
 		w.Trace.Format = trace.Format{

@@ -147,6 +147,40 @@ func TestSharedPrefixes(t *testing.T) {
 	}
 }
 
+// TestSharedPrefixTurns: conversations begin as single questions do, go on with the server's answers, and keep
+// their group.
+func TestSharedPrefixTurns(t *testing.T) {
+	cfg := must(t, "generated-shared-prefix")
+	cfg.N, cfg.Groups, cfg.PerGroup, cfg.Prefix, cfg.Suffix, cfg.Output, cfg.Chat = 0, 2, 3, 20, 5, 4, true
+	single, _ := requests(t, cfg, flat{50000}, nil)
+	cfg.Talk.Turns = Dist{Law: "constant", A: 3}
+	s, err := New(cfg, flat{50000}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	sent := hold(t, s, fine)
+	if len(sent) != 18 || len(single) != 6 {
+		t.Fatalf("%d requests, %d without turns", len(sent), len(single))
+	}
+	groups := map[string]int{}
+	for i, turn := range sent {
+		r := &turn.Request
+		said := spoken(t, r)
+		begin := "u:" + single[i/3].Prompt.Text
+		groups[r.Labels["group"]]++
+		if !strings.HasPrefix(said, begin) || strings.Count(said, "|u:") != i%3 || strings.Count(said, "|a:answer") != i%3 || r.Turn != i%3 || r.MaxOut != 4 {
+			t.Errorf("request %d, turn %d, %d tokens asked for: %q", i, r.Turn, r.MaxOut, said)
+		}
+		if r.Labels["group"] != single[i/3].Labels["group"] {
+			t.Errorf("request %d is of group %s", i, r.Labels["group"])
+		}
+	}
+	if groups["0"] != 9 || groups["1"] != 9 {
+		t.Errorf("groups %v", groups)
+	}
+}
+
 func first(r []call.Request, _ []string) []call.Request { return r }
 
 func TestGroupsRefused(t *testing.T) {

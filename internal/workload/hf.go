@@ -63,10 +63,10 @@ func newHub(cfg Config, tok Tokenizer, tmpl Template) (*hub, int, error) {
 		return nil, 0, err
 	}
 	all := concat(cfg.Open, files)
+	if (rule.name == "BFCL" || rule.name == "chat requests") && !cfg.Chat {
+		return nil, 0, fmt.Errorf("%s need a chat endpoint: use --backend openai-chat", map[bool]string{true: "function calls", false: "messages"}[rule.name == "BFCL"])
+	}
 	if rule.name == "BFCL" {
-		if !cfg.Chat {
-			return nil, 0, errors.New("function calls need a chat endpoint: use --backend openai-chat")
-		}
 		all = interleave(cfg.Open, categories(files, cfg.HF.Categories))
 	}
 	h.rows, h.stop = iter.Pull2(all)
@@ -322,6 +322,9 @@ func (h *hub) next() (job, state, error) {
 func (h *hub) build(s *scratch, j job) (call.Request, bool, error) {
 	c := j.row
 	out := h.out
+	if c.out > 0 && h.cfg.Output == 0 {
+		out = c.out
+	}
 	if out == FromData {
 		out = s.count(c.answer).N
 	}

@@ -13,6 +13,7 @@ import (
 type candidate struct {
 	prompt   string
 	answer   string          // as long as the output is to be, where the length comes from the data
+	out      int             // tokens of output, where the row says so
 	messages json.RawMessage // instead of the prompt, for chat
 	extra    json.RawMessage // further fields of the body
 }
@@ -86,6 +87,7 @@ var hubRules = []hubRule{
 			return candidate{prompt: prompt, answer: text(r, "output")}, true, nil
 		},
 	},
+	{name: "chat requests", ids: []string{"openai/requests"}, output: 256, read: chatRequest},
 	{name: "BFCL", ids: []string{"gorilla-llm/Berkeley-Function-Calling-Leaderboard"}, output: 512, read: functionCall},
 }
 
@@ -143,6 +145,32 @@ func nextEdit(r fields, _ *HF) (candidate, bool, error) {
 			text(r, "input") + "\n\nWrite the part between the markers as the programmer will most likely leave it.",
 		answer: output,
 	}, true, nil
+}
+
+// chatRequest reads a request as it was sent to a chat endpoint: its messages, its length, and whatever else it has.
+// Who asks for a stream and of which model is this run's affair.
+func chatRequest(r fields, _ *HF) (candidate, bool, error) {
+	turns, _ := r["messages"].([]any)
+	if len(turns) == 0 {
+		return candidate{}, false, errors.New(`no "messages"`)
+	}
+	c := candidate{prompt: strings.Join(said(turns), "\n\n")}
+	rest := map[string]any{}
+	for k, v := range r {
+		switch k {
+		case "messages", "model", "stream", "stream_options":
+		case "max_tokens", "max_completion_tokens":
+			n, _ := v.(float64)
+			c.out = max(c.out, int(n))
+		default:
+			rest[k] = v
+		}
+	}
+	var err error
+	if c.messages, err = rawJSON(turns); err == nil && len(rest) > 0 {
+		c.extra, err = rawJSON(rest)
+	}
+	return c, true, err
 }
 
 // functionCall reads a row of the Berkeley function-calling leaderboard: the messages of its first turn, and

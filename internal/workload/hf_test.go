@@ -154,6 +154,21 @@ func TestHubFunctionCalls(t *testing.T) {
 	}
 }
 
+func TestChatRequests(t *testing.T) {
+	open := onDisk(map[string]string{"r.jsonl": `{"model": "m", "stream": true, "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "ace"}], "max_tokens": 9, "temperature": 0.5, "tools": []}` +
+		"\n" + `{"messages": [{"role": "user", "content": "x"}]}`})
+	cfg := Config{Dataset: "hf", Path: "r.jsonl", Open: open, Chat: true, NoShuffle: true, HF: HF{Name: "openai/requests"}}
+	got, _ := requests(t, cfg, &letters{}, nil)
+	if len(got) != 2 || got[0].MaxOut != 9 || got[1].MaxOut != 256 || string(got[0].Extra) != `{"temperature":0.5,"tools":[]}` || got[1].Extra != nil ||
+		string(got[0].Prompt.Messages) != `[{"content":"s","role":"system"},{"content":"ace","role":"user"}]` {
+		t.Errorf("%+v", got)
+	}
+	cfg.Chat = false
+	if _, err := New(cfg, nil, nil); err == nil || !strings.Contains(err.Error(), "messages need a chat endpoint") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestHubOrder holds the order against the Hugging Face library's rules run with NumPy 2.4: a buffer of 1000 for
 // streams, a permutation for a dataset that is loaded whole.
 func TestHubOrder(t *testing.T) {

@@ -23,7 +23,7 @@ type shared struct {
 	at      int
 }
 
-func newShared(cfg Config, tok Tokenizer) (*shared, int, error) {
+func newShared(cfg Config, tok Tokenizer) (dataset, int, error) {
 	g := &shared{cfg: cfg}
 	switch {
 	case cfg.Groups < 1 || cfg.PerGroup < 1:
@@ -48,7 +48,55 @@ func newShared(cfg Config, tok Tokenizer) (*shared, int, error) {
 		n := g.length("system length", i, cfg.Prefix)
 		g.systems = append(g.systems, salted(cfg.Salt, g.text(s, "system", n, uint64(i))))
 	}
-	return g, g.deal(), nil
+	n := g.deal()
+	if cfg.Talk.Turns.Law != "" {
+		d, err := g.talk(tok)
+		return d, n, err
+	}
+	return g, n, nil
+}
+
+// talk makes conversations of the questions: each goes on with further ones, and carries the answers so far.
+func (g *shared) talk(tok Tokenizer) (*dialogs, error) {
+	t, err := emptyTalk(g.cfg, tok)
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range g.remarks.notes() {
+		t.add(note)
+	}
+	t.cfg.Salt = "" // which the system prompts have
+	if !g.cfg.Chat {
+		t.add(oneText)
+	}
+	t.group = func(i int) string { return fmt.Sprint(g.group[g.order[i%len(g.order)]]) }
+	t.scripts = func(s *scratch, i int) []step {
+		at := int(g.order[i%len(g.order)])
+		draws := rng.New(g.cfg.Seed, "turns", uint64(at))
+		turns := int(t.cfg.Talk.Turns.length(draws))
+		if most := t.cfg.Talk.MaxTurns; most > 0 {
+			turns = min(turns, most)
+		}
+		script := make([]step, max(1, turns))
+		for k := range script {
+			text := g.question(&t.writer, s, at, k)
+			if k == 0 {
+				text = g.systems[g.group[at]] + "\n\n" + text
+			}
+			script[k] = step{say: []message{{"user", text}}, out: int(g.outs[at]), think: t.thought(draws)}
+		}
+		return script
+	}
+	return t, nil
+}
+
+// question is what is asked in a turn of the i-th conversation; the first is the same however many there are.
+func (g *shared) question(w *writer, s *scratch, i, turn int) string {
+	n := g.length("question length", i, g.cfg.Suffix)
+	if turn == 0 {
+		return w.text(s, "question", n, uint64(i))
+	}
+	return w.text(s, "further question", n, uint64(i), uint64(turn))
 }
 
 // deal gives every question to a group and fixes the order.
@@ -107,7 +155,7 @@ func (g *shared) next() (job, state, error) {
 }
 
 func (g *shared) build(s *scratch, j job) (call.Request, bool, error) {
-	question := g.text(s, "question", g.length("question length", j.index, g.cfg.Suffix), uint64(j.index))
+	question := g.question(&g.writer, s, j.index, 0)
 	group := int(g.group[j.index])
 	text := g.systems[group] + "\n\n" + question
 	req := call.Request{In: s.count(text), MaxOut: int(g.outs[j.index]), Labels: map[string]string{"group": fmt.Sprint(group)}}

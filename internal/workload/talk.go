@@ -48,6 +48,8 @@ type Talk struct {
 	MaxTurns int  // of each conversation; 0 for all
 }
 
+const oneText = "the endpoint takes no messages: a conversation goes as one text, turn after turn"
+
 // step is one request of a script: what is said, how much is to be answered, and who works on the answer
 // before the conversation goes on.
 type step struct {
@@ -81,6 +83,7 @@ type thread struct {
 	waits   int // sub-agents at work
 	session *session
 	branch  string
+	group   string // of conversations that begin alike
 }
 
 // session is what the threads of one conversation share.
@@ -97,6 +100,7 @@ type dialogs struct {
 	writer
 	cfg     Config
 	scripts func(s *scratch, i int) []step // of conversation i
+	group   func(i int) string             // it belongs to; nil for none
 	nextID  int
 	at      int
 	pool    sync.Pool // of scratch, for turns made when answers come
@@ -106,7 +110,8 @@ type dialogs struct {
 	broken  int
 }
 
-func newTalk(cfg Config, tok Tokenizer) (*dialogs, int, error) {
+// emptyTalk is ready but for what is said.
+func emptyTalk(cfg Config, tok Tokenizer) (*dialogs, error) {
 	t := &dialogs{cfg: cfg, waiting: map[int]*thread{}}
 	t.pool.New = func() any {
 		s := &scratch{}
@@ -116,15 +121,23 @@ func newTalk(cfg Config, tok Tokenizer) (*dialogs, int, error) {
 		return s
 	}
 	if err := t.prepare(tok, cfg.Seed); err != nil {
-		return nil, 0, err
-	}
-	if !cfg.Chat {
-		t.add("the endpoint takes no messages: a conversation goes as one text, turn after turn")
+		return nil, err
 	}
 	for _, d := range []*Dist{&t.cfg.Talk.Turns, &t.cfg.Talk.NextIn, &t.cfg.Talk.Think} {
 		if err := d.load(cfg.Open); err != nil {
-			return nil, 0, err
+			return nil, err
 		}
+	}
+	return t, nil
+}
+
+func newTalk(cfg Config, tok Tokenizer) (*dialogs, int, error) {
+	t, err := emptyTalk(cfg, tok)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !cfg.Chat {
+		t.add(oneText)
 	}
 	n := cfg.N
 	if cfg.Path == "" {
@@ -208,6 +221,9 @@ func (t *dialogs) next() (job, state, error) {
 // build makes a conversation's first request. Its ids follow when its place is known.
 func (t *dialogs) build(s *scratch, j job) (call.Request, bool, error) {
 	j.thread.script = t.scripts(s, j.index)
+	if t.group != nil {
+		j.thread.group = t.group(j.index)
+	}
 	req, err := t.request(s, j.thread)
 	return req, true, err
 }
@@ -258,6 +274,9 @@ func (t *dialogs) request(s *scratch, th *thread) (call.Request, error) {
 	}
 	if th.branch != "" {
 		req.Labels = map[string]string{"branch": th.branch}
+	}
+	if th.group != "" {
+		req.Labels = map[string]string{"group": th.group}
 	}
 	if !t.cfg.Chat {
 		req.Prompt = s.prompt(text, t.cfg.IDs)
