@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -34,8 +35,9 @@ func endGroup(pid int, force bool) {
 
 // Guard is the life of a guard process: it starts the command, becomes the parent of whatever of its tree
 // loses its own, and ends the whole tree when told to or when the pipe on descriptor 3 ends. It tells on
-// descriptor 4 what becomes of the command. It returns the exit code.
-func Guard(command []string) int {
+// descriptor 4 what becomes of the command, and cleans up at the end. It returns the exit code.
+func Guard(args []string) int {
+	cleanup, command := guardWords(args)
 	runtime.LockOSThread() // the signal at a parent's death is the thread's
 	hears, tells := os.NewFile(3, "hears"), os.NewFile(4, "tells")
 	if hears == nil || tells == nil || len(command) == 0 {
@@ -56,28 +58,66 @@ func Guard(command []string) int {
 		return 1
 	}
 	_, _ = fmt.Fprintf(tells, "pid %d\n", p.Pid)
-	go obey(hears)
-	return reap(p.Pid, tells)
+	g := &guard{}
+	go g.obey(hears)
+	code := reap(p.Pid, tells)
+	g.mu.Lock()
+	g.over = true // what cleans up is not to be ended
+	g.mu.Unlock()
+	cleanUp(cleanup, nil)
+	return code
 }
 
+// guard ends the tree below this process.
+type guard struct {
+	mu   sync.Mutex
+	over bool // nothing of the tree is left
+}
+
+// orphanGrace is how long a server may take to end after spate was killed: long enough for a client of a
+// container or of another machine to hand the request on.
+const orphanGrace = 3 * time.Second
+
 // obey ends the tree when told to; the end of the pipe is an order too.
-func obey(hears io.Reader) {
+func (g *guard) obey(hears io.Reader) {
 	var word [1]byte
 	for {
 		n, err := hears.Read(word[:])
-		if n == 1 && word[0] == 't' {
-			signalTree(syscall.SIGTERM)
-			continue
-		}
-		if n == 1 || err != nil {
-			for len(signalTree(syscall.SIGKILL)) > 0 { // what forks while it is killed is killed the next time
-				time.Sleep(5 * time.Millisecond)
+		switch {
+		case n == 1 && word[0] == 't':
+			g.signal(syscall.SIGTERM)
+		case n == 1:
+			g.kill()
+		case err != nil:
+			g.signal(syscall.SIGTERM) // once: to many a second one means that it is urgent
+			for end := time.Now().Add(orphanGrace); g.signal(0) && time.Now().Before(end); {
+				time.Sleep(20 * time.Millisecond)
 			}
-			if err != nil {
-				return
-			}
+			g.kill()
+			return
 		}
 	}
+}
+
+// kill ends all; what forks while it is killed is killed the next time.
+func (g *guard) kill() {
+	for g.signal(syscall.SIGKILL) {
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// signal sends a signal to every process below this one, and reports whether there was any. Signal 0 only asks.
+func (g *guard) signal(sig syscall.Signal) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.over {
+		return false
+	}
+	tree := below(os.Getpid())
+	for _, pid := range tree {
+		_ = syscall.Kill(pid, sig) // it may be gone
+	}
+	return len(tree) > 0
 }
 
 // reap waits until nothing of the tree is left.
@@ -99,15 +139,6 @@ func reap(first int, tells io.Writer) int {
 			_, _ = fmt.Fprintf(tells, "ended %s\n", how)
 		}
 	}
-}
-
-// signalTree sends a signal to every process below this one, and returns them.
-func signalTree(sig syscall.Signal) []int {
-	tree := below(os.Getpid())
-	for _, pid := range tree {
-		_ = syscall.Kill(pid, sig) // it may be gone
-	}
-	return tree
 }
 
 // below are the processes that descend from one, zombies left out, the youngest generation last.

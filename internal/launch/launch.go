@@ -32,6 +32,12 @@ type Spec struct {
 	Grace   time.Duration // how long it may take to end when asked to; 30 s when 0
 	Paths   []string      // what must answer before it is ready; /health and /v1/models when nil
 	Guard   []string      // command that runs Guard in a process of its own; none: no guard
+
+	// Cleanup is run when the server has ended, however it ended: it ends what runs elsewhere, such as a container
+	// or a pod. {port} stands for the port.
+	Cleanup  []string
+	GPU      GPUs
+	Patience time.Duration // how long port and GPU may take to become free before the start
 }
 
 // Server is a server that was started.
@@ -41,10 +47,15 @@ type Server struct {
 	Log     string
 	Took    time.Duration // to be ready
 
-	spec  Spec
-	pid   int // of the guard, or of the server where there is none
-	tell  io.WriteCloser
-	group bool
+	Unchecked string // why it was not checked that the GPUs' memory is free; empty: it was
+
+	spec Spec
+	gpus map[string]int64 // bytes in use before the start, by GPU
+
+	cleanup []string // with the port filled in
+	pid     int      // of the guard, or of the server where there is none
+	tell    io.WriteCloser
+	group   bool
 
 	exited chan struct{} // closed when the whole tree is gone
 	mu     sync.Mutex
@@ -55,21 +66,28 @@ type Server struct {
 }
 
 // Start starts a server and returns when it answers. A start that fails is a *Failure, and nothing of it is
-// left running.
+// left running. A *BusyError says that the GPU is not free, a *LeftError that port or GPU are not after the failure.
 func Start(ctx context.Context, spec Spec) (*Server, error) {
 	s, err := prepare(spec)
 	if err != nil {
 		return nil, err
 	}
-	if err := portFree(ctx, s.URL); err != nil {
+	if err := patiently(ctx, spec.Patience, func() error { return portFree(ctx, s.URL) }); err != nil {
 		return nil, &Failure{Kind: Port, Line: err.Error(), Command: Words(s.Command), Log: s.Log}
+	}
+	if err := s.gpuBefore(ctx); err != nil {
+		return nil, err
 	}
 	began := time.Now()
 	if err := s.run(); err != nil {
 		return nil, &Failure{Kind: NotFound, Line: err.Error(), Command: Words(s.Command), Log: s.Log}
 	}
 	if err := s.ready(ctx); err != nil {
-		return nil, errors.Join(s.failure(err), s.Stop(context.WithoutCancel(ctx)))
+		f := s.failure(err)
+		if left := s.Stop(context.WithoutCancel(ctx)); left != nil {
+			return nil, &LeftError{f, left}
+		}
+		return nil, f
 	}
 	s.Took = time.Since(began)
 	return s, nil
@@ -104,8 +122,23 @@ func prepare(spec Spec) (*Server, error) {
 	for _, word := range spec.Command {
 		s.Command = append(s.Command, fill(word))
 	}
+	for _, word := range spec.Cleanup {
+		s.cleanup = append(s.cleanup, fill(word))
+	}
 	return s, nil
 }
+
+// LeftError is a start that failed and left its port or its GPU busy: what comes next would fail for that alone.
+type LeftError struct {
+	Failure *Failure
+	Left    error
+}
+
+// Error says both.
+func (e *LeftError) Error() string { return e.Left.Error() + "; before that, " + e.Failure.Error() }
+
+// Unwrap gives what is left busy: the failure alone is not what happened.
+func (e *LeftError) Unwrap() error { return e.Left }
 
 func hasPort(word string) bool { return strings.Contains(word, "{port}") }
 
@@ -136,6 +169,7 @@ func (s *Server) run() error {
 	s.pid, s.main, s.group = cmd.Process.Pid, cmd.Process.Pid, true
 	go func() {
 		s.over(endOf(cmd.Wait()))
+		cleanUp(s.cleanup, s.spec.Env)
 		close(s.exited)
 	}()
 	return nil
@@ -152,7 +186,8 @@ func (s *Server) runGuarded(words []string, out *os.File) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("make a pipe: %w", err), hears.Close(), tell.Close())
 	}
-	cmd := exec.Command(s.spec.Guard[0], append(slices.Clone(s.spec.Guard[1:]), words...)...) //nolint:gosec // this program itself
+	args := slices.Concat(s.spec.Guard[1:], guardArgs(s.cleanup), words)
+	cmd := exec.Command(s.spec.Guard[0], args...) //nolint:gosec // this program itself
 	cmd.Stdout, cmd.Stderr, cmd.Env = out, out, append(os.Environ(), s.spec.Env...)
 	cmd.ExtraFiles = []*os.File{hears, tells}
 	alone(cmd)
@@ -225,7 +260,7 @@ func (s *Server) Died() *Failure {
 }
 
 // Stop ends the server and all it started: by asking, then by force. It returns when nothing of it runs and
-// its port is free.
+// its port and the memory of its GPUs are free; the error says what is not.
 func (s *Server) Stop(ctx context.Context) error {
 	s.signal('t')
 	select {
@@ -240,7 +275,10 @@ func (s *Server) Stop(ctx context.Context) error {
 	if s.tell != nil {
 		_ = s.tell.Close() // the guard is gone
 	}
-	return released(ctx, s.URL)
+	if err := released(ctx, s.URL); err != nil {
+		return err
+	}
+	return s.gpuAfter(ctx)
 }
 
 // signal asks the server to end, or ends it.

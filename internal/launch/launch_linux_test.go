@@ -29,8 +29,6 @@ func TestMain(m *testing.M) {
 			os.Exit(Guard(os.Args[2:]))
 		case "server":
 			serve(os.Args[2], os.Args[3])
-		case "child":
-			time.Sleep(time.Hour)
 		case "owner":
 			own(os.Args[2])
 		}
@@ -69,11 +67,7 @@ func serve(character, port string) {
 
 // fork starts a child that leaves the group and the session, and does not listen to SIGTERM either.
 func fork() {
-	self, err := os.Executable()
-	if err != nil {
-		panic(err)
-	}
-	cmd := exec.Command("/bin/sh", "-c", "trap '' TERM; '"+self+"' child & wait")
+	cmd := exec.Command("/bin/sh", "-c", "trap '' TERM; sleep 3600 & wait")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		panic(err)
@@ -83,7 +77,7 @@ func fork() {
 
 // own starts a server, says which processes there are, and waits to be killed.
 func own(dir string) {
-	s, err := Start(context.Background(), spec(dir, "forks"))
+	s, err := Start(context.Background(), cleaning(spec(dir, "forks"), dir))
 	if err != nil {
 		panic(err)
 	}
@@ -112,7 +106,7 @@ func spec(dir, character string) Spec {
 	}
 	return Spec{
 		Command: []string{self, "server", character, "{port}"}, Log: filepath.Join(dir, "server.log"),
-		Guard: []string{self, "guard"}, Ready: 30 * time.Second, Grace: 20 * time.Second,
+		Guard: []string{self, "guard"}, Ready: 30 * time.Second, Grace: 20 * time.Second, GPU: GPUs{Skip: "a test"},
 	}
 }
 
@@ -342,6 +336,53 @@ func TestClassify(t *testing.T) {
 	if got := Classify("RuntimeError: Engine core initialization failed.\n\n"); got.Line != "RuntimeError: Engine core initialization failed." {
 		t.Errorf("line %q", got.Line)
 	}
+}
+
+// TestCleanup: what a server left elsewhere is ended, after a stop, after a failed start, and after kill -9.
+func TestCleanup(t *testing.T) {
+	cleaned := func(t *testing.T, dir string) {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			if data, err := os.ReadFile(filepath.Join(dir, "cleaned")); err == nil && strings.HasPrefix(string(data), "port ") && !strings.Contains(string(data), "{") {
+				return
+			}
+		}
+		t.Error("nothing was cleaned up")
+	}
+	t.Run("stopped", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		if err := start(t, cleaning(spec(dir, "plain"), dir)).Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		cleaned(t, dir)
+	})
+	t.Run("refused", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		if _, err := Start(t.Context(), cleaning(spec(dir, "refuses"), dir)); err == nil {
+			t.Error("it started")
+		}
+		cleaned(t, dir)
+	})
+	t.Run("killed", func(t *testing.T) {
+		t.Parallel()
+		cmd, pids := owner(t)
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		cleaned(t, cmd.Args[2])
+		for _, pid := range pids {
+			gone(t, pid)
+		}
+	})
+}
+
+// cleaning is a spec that leaves a file behind when all is over.
+func cleaning(s Spec, dir string) Spec {
+	s.Cleanup = []string{"sh", "-c", "echo port {port} >'" + filepath.Join(dir, "cleaned") + "'"}
+	return s
 }
 
 func FuzzClassify(f *testing.F) {

@@ -9,7 +9,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -82,14 +85,28 @@ func get(ctx context.Context, url string) (status int, body []byte, err error) {
 	return resp.StatusCode, body, nil
 }
 
-// FreePort is a port nothing listens on now.
+// Ports for servers lie below those that systems give to outgoing connections: a run opens thousands of these,
+// and one of them could sit on the port of the next server.
+const (
+	firstPort = 20000
+	ports     = 12000
+)
+
+// nextPort is where to look for a port, so that servers started at the same time do not meet.
+var nextPort atomic.Uint32
+
+// FreePort is a port nothing listens on now. It is another one each time.
 func FreePort() (int, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
+	from := uint32(os.Getpid()) * 61
+	var err error
+	for range ports {
+		port := firstPort + int((from+nextPort.Add(1))%ports)
+		var ln net.Listener
+		if ln, err = net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port)); err == nil {
+			return port, ln.Close()
+		}
 	}
-	port := ln.Addr().(*net.TCPAddr).Port
-	return port, ln.Close()
+	return 0, fmt.Errorf("find a free port: %w", err)
 }
 
 // portFree is an error when something listens where a server is about to.
@@ -103,18 +120,19 @@ func portFree(ctx context.Context, base string) error {
 	if err != nil {
 		return nil // refused: free
 	}
+	self := conn.LocalAddr().String() == conn.RemoteAddr().String()
 	_ = conn.Close() // nothing was written
+	if self {
+		return nil // the connection met itself: nobody else is there
+	}
 	return fmt.Errorf("something listens on %s already: end it, or give the server another port", u.Host)
 }
 
 // released waits until the port of a server that has ended is free.
 func released(ctx context.Context, base string) error {
-	var err error
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
-		if err = portFree(context.WithoutCancel(ctx), base); err == nil {
-			return nil
-		}
-		time.Sleep(50 * time.Millisecond)
+	ctx = context.WithoutCancel(ctx)
+	if err := patiently(ctx, 10*time.Second, func() error { return portFree(ctx, base) }); err != nil {
+		return fmt.Errorf("the server has ended, but its port is still taken by something else: %w", err)
 	}
-	return fmt.Errorf("the server has ended, but its port is still taken by something else: %w", err)
+	return nil
 }

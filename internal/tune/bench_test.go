@@ -62,10 +62,7 @@ func (b *bout) best(t testing.TB) Observation {
 				for _, seqs := range []string{"64", "128", "192", "256", "512"} {
 					s := search.Settings{
 						"max-num-seqs": seqs, "max-num-batched-tokens": fmt.Sprint(tokens), "block-size": "16", "enable-chunked-prefill": chunked,
-						"enable-prefix-caching": prefix, "disable-custom-all-reduce": "false", "use-v2-block-manager": "false",
-					}
-					if chunked == "false" {
-						s["scheduler-delay-factor"] = "0"
+						"enable-prefix-caching": prefix, "disable-custom-all-reduce": "false", "use-v2-block-manager": "false", "scheduler-delay-factor": "0",
 					}
 					if b.f.Forbidden(s) != nil {
 						continue

@@ -27,8 +27,7 @@ func (f *File) Forbidden(set search.Settings) error {
 		return nil
 	}
 	if f.vllm() {
-		known, err := f.resolvable(set)
-		if known || err != nil {
+		if err := f.resolvable(set); err != nil {
 			return err
 		}
 	}
@@ -40,36 +39,36 @@ func (f *File) vllm() bool { return engineOf(f.Server.Kind) == "vllm" }
 // room is what the memory plan of a real server may be better than the computed one.
 const room = 1.05
 
-// resolvable asks the engine's own start-up rules; known is false where model or GPU are not.
-func (f *File) resolvable(set search.Settings) (known bool, err error) {
+// resolvable asks the engine's own start-up rules, where model and GPU are known.
+func (f *File) resolvable(set search.Settings) error {
 	s, err := f.Settings(set)
 	if err != nil {
-		return true, &RuleError{err.Error()}
+		return &RuleError{err.Error()}
 	}
 	if s.Model == "" || s.GPU == "" {
-		return false, nil
+		return nil
 	}
 	_, err = s.Resolve()
 	var refusal *catalog.StartError
 	if err == nil {
-		return true, nil
+		return nil
 	}
 	if !errors.As(err, &refusal) {
 		_, model := catalog.FindModel(s.Model)
 		_, gpu := catalog.FindGPU(s.GPU)
 		if model != nil || gpu != nil {
-			return false, nil
+			return nil
 		}
-		return true, &RuleError{err.Error()}
+		return &RuleError{err.Error()}
 	}
 	kind := launch.Classify(refusal.Error()).Kind
 	if f.Server.Kind != "sim" && (kind == launch.Memory || kind == launch.KVSmall) { // arithmetic about memory is not exact
 		s.Util = min(0.99, max(s.Util, 0.9)*room)
 		if _, again := s.Resolve(); again == nil {
-			return true, nil
+			return nil
 		}
 	}
-	return true, &RuleError{refusal.Error()}
+	return &RuleError{refusal.Error()}
 }
 
 // Settings are the flags of a server as the simulator reads them. Flags it knows nothing of are left out.
@@ -103,10 +102,6 @@ func (f *File) Settings(set search.Settings) (*engineconf.Settings, error) {
 
 // generic holds settings against the rules of the engine's data file.
 func (f *File) generic(set search.Settings) error {
-	_, rules, err := engineSpace(engineOf(f.Server.Kind), f.Version)
-	if err != nil {
-		return nil //nolint:nilerr // an engine nobody wrote rules for
-	}
 	value := func(name string) string {
 		for _, x := range f.Fixed {
 			if x.Name == name {
@@ -115,8 +110,8 @@ func (f *File) generic(set search.Settings) error {
 		}
 		return set[name]
 	}
-	for _, r := range rules {
-		if err := r.check(value); err != nil {
+	for i := range f.rules {
+		if err := f.rules[i].check(value); err != nil {
 			return err
 		}
 	}

@@ -46,6 +46,7 @@ type File struct {
 	Places    int        `json:"grid_places,omitempty"`
 	Margin    float64    `json:"margin"`
 	limits    []config.Objective
+	rules     []ruleText // of the engine
 }
 
 // Server is how one is started.

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -93,9 +94,10 @@ func readKnown(name string, n *yaml.Node, version string) (knownFlag, error) {
 		Until    string `yaml:"until"`
 		Hidden   bool   `yaml:"hidden"`
 		Defaults []struct {
-			Since   string `yaml:"since"`
-			Default string `yaml:"default"`
-			Off     string `yaml:"off"`
+			Since   string   `yaml:"since"`
+			Default string   `yaml:"default"`
+			Off     string   `yaml:"off"`
+			Choice  []string `yaml:"choice"`
 		} `yaml:"defaults"`
 	}
 	if err := n.Decode(&more); err != nil {
@@ -106,11 +108,12 @@ func readKnown(name string, n *yaml.Node, version string) (knownFlag, error) {
 		return knownFlag{}, err
 	}
 	for _, d := range more.Defaults {
-		if !older(version, d.Since) {
-			k.Default = d.Default
-			if d.Off != "" {
-				k.Off = d.Off
-			}
+		if older(version, d.Since) {
+			continue
+		}
+		k.Default, k.Off = cmp.Or(d.Default, k.Default), cmp.Or(d.Off, k.Off)
+		if d.Choice != nil {
+			k.Values = d.Choice
 		}
 	}
 	return knownFlag{Knob: k, since: more.Since, until: more.Until, hidden: more.Hidden}, nil
@@ -147,7 +150,8 @@ func number(parts []string, i int) int {
 // readSpace reads what may be set: the name of an engine, or knobs, or both.
 func (f *File) readSpace(r *raw) error {
 	n := &r.Space
-	known, _, knownErr := engineSpace(engineOf(f.Server.Kind), f.Version)
+	known, rules, knownErr := engineSpace(engineOf(f.Server.Kind), f.Version)
+	f.rules = rules // none for an engine nobody wrote any for
 	switch n.Kind {
 	case 0:
 		return errors.New("no space: what may be set? the name of an engine, or flags with their values")
