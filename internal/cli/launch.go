@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,6 +34,7 @@ func newGuard(Process) *cobra.Command {
 // newLaunch is `spate launch -- CMD`.
 func newLaunch(p Process) *cobra.Command {
 	var spec launch.Spec
+	var gpus, usedOK, after string
 	cmd := &cobra.Command{
 		Use:   "launch [flags] -- COMMAND",
 		Short: "Start a server, say when it is ready, and end it with all it started",
@@ -41,16 +43,28 @@ cache, maximum concurrency. Ctrl-C ends it: by asking, then by force, with every
 that left its group; after that its port is free, or spate says what holds it. If spate itself is killed, even
 with -9, the server ends too (on Linux).
 
+Before the start and after the end the memory of its GPUs has to be free, by nvidia-smi: those of --gpus, else of
+CUDA_VISIBLE_DEVICES, else all. What others use is named with its process; --gpu-memory-used-ok says how much of it
+is fine. A server that runs elsewhere, in a container or on another machine, needs a --stop-command to end it there.
+
 {port} in the command stands for a free port. A start that fails is told with its reason (bad-flag, rule,
 memory, kv-cache, port, cuda, download, timeout, crash) and the line of the log to search for.
 
 Exit codes: 0 ended on request, 1 it did not start or died, 2 usage.`,
 		Example: `  spate launch -- vllm serve Qwen/Qwen3-8B --port {port}
-  spate launch --ready 20m --log server.log -- docker run --rm -p {port}:8000 vllm/vllm-openai --model Qwen/Qwen3-8B
+  spate launch --gpus 1 --gpu-memory-used-ok 2GiB -- vllm serve Qwen/Qwen3-8B --port {port}
+  spate launch --stop-command 'docker rm -f spate-{port}' -- docker run --rm --name spate-{port} -p {port}:8000 vllm/vllm-openai --model Qwen/Qwen3-8B
   spate bench --launch 'vllm serve Qwen/Qwen3-8B --port {port}' --num-prompts 200    measure it and end it`,
 		Args: atLeastOne("command"),
 		RunE: func(cmd *cobra.Command, command []string) error {
 			spec.Command = command
+			if err := spec.Choose(gpus, usedOK); err != nil {
+				return usage{"spate launch", err}
+			}
+			var err error
+			if spec.Cleanup, err = launch.Split(after); err != nil {
+				return usage{"spate launch", fmt.Errorf("--stop-command %s: %w", after, err)}
+			}
 			return runLaunch(cmd.Context(), p, spec)
 		},
 	}
@@ -60,6 +74,9 @@ Exit codes: 0 ended on request, 1 it did not start or died, 2 usage.`,
 	f.DurationVar(&spec.Ready, "ready", 10*time.Minute, "how long it may take to answer")
 	f.DurationVar(&spec.Grace, "grace", 30*time.Second, "how long it may take to end when asked to")
 	f.StringArrayVar(&spec.Env, "env", nil, "`NAME=value` for its environment (repeatable)")
+	f.StringVar(&gpus, "gpus", "", "`list` of the GPUs it may use, such as 0,1 (CUDA_VISIBLE_DEVICES)")
+	f.StringVar(&usedOK, "gpu-memory-used-ok", "", "GPU memory that others may use before it starts, such as 20GiB or any")
+	f.StringVar(&after, "stop-command", "", "`command` run when it has ended, however it ended; {port} stands for its port")
 	return cmd
 }
 
@@ -88,11 +105,15 @@ func startServer(ctx context.Context, p Process, spec launch.Spec) (*launch.Serv
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
 	spec.Guard = []string{self, guardName}
+	if simulated(spec.Command) && spec.GPU.Skip == "" {
+		spec.GPU.Skip = noGPU
+	}
 	say(p.Stderr, "starting %s\n", launch.Words(spec.Command))
 	srv, err := launch.Start(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
+	sayUnchecked(p, srv)
 	text := fmt.Sprintf("ready at %s after %.1f s", srv.URL, srv.Took.Seconds())
 	if data, err := os.ReadFile(srv.Log); err == nil {
 		facts := launch.ReadFacts(string(data))
@@ -110,6 +131,22 @@ func startServer(ctx context.Context, p Process, spec launch.Spec) (*launch.Serv
 	return srv, nil
 }
 
+// noGPU is why the GPUs are not looked at for a simulated server.
+const noGPU = "a simulated server uses none"
+
+// simulated reports whether a command is this program's own server.
+func simulated(command []string) bool {
+	name := strings.TrimSuffix(filepath.Base(command[0]), ".exe")
+	return len(command) > 1 && command[1] == "sim" && (name == "spate" || strings.HasPrefix(name, "spate-"))
+}
+
+// sayUnchecked says why it is not known whether the GPUs are free.
+func sayUnchecked(p Process, srv *launch.Server) {
+	if srv.Unchecked != "" && srv.Unchecked != noGPU {
+		say(p.Stderr, "GPU memory is not checked: %s\n", srv.Unchecked)
+	}
+}
+
 // launchFor starts the server a run asks for and points the settings at it.
 func launchFor(ctx context.Context, p Process, cfg *config.Bench) (*launch.Server, error) {
 	words, err := launch.Split(cfg.Launch.Command)
@@ -117,6 +154,9 @@ func launchFor(ctx context.Context, p Process, cfg *config.Bench) (*launch.Serve
 		return nil, fmt.Errorf("--launch %s: %w", cfg.Launch.Command, err)
 	}
 	spec := launch.Spec{Command: words, Ready: cfg.Launch.Ready, Log: cfg.Launch.Log}
+	if err := spec.Choose(cfg.Launch.GPUs, cfg.Launch.UsedOK); err != nil {
+		return nil, fmt.Errorf("--launch: %w", err)
+	}
 	if len(cfg.Target.BaseURLs) > 0 {
 		spec.URL = cfg.Target.BaseURLs[0]
 	}

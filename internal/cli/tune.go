@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate/internal/config"
+	"spate/internal/launch"
 	"spate/internal/predict"
 	"spate/internal/profile"
 	"spate/internal/result"
@@ -27,6 +28,8 @@ type tuneOptions struct {
 	seed     uint64
 	strategy string
 	atRate   float64
+	gpus     string
+	usedOK   string
 	dir      string
 	outputs  []string
 	noStore  bool
@@ -45,7 +48,8 @@ func newTune(p Process) *cobra.Command {
 The file says how the server is started, which flags may be set to what, what is sent, what is to be best and under which
 constraints. Trial 0 is the default; the load at which the default bends (its knee) is found first, and trials are made
 around it. Settings that a rule of the engine forbids are never started; what a simulator thinks well of is tried early;
-a start that fails teaches what else would. The best are repeated in turns with the default, and the winner is checked on
+a start that fails teaches what else would. Before a start and after it port and GPU memory have to be free, or the search
+stops and says what holds them. The best are repeated in turns with the default, and the winner is checked on
 a workload that was held out. Where nothing is better than the default, spate says so.
 
 Everything is kept in a folder with a journal: the same command goes on after a kill, a reboot or Ctrl-C, and no trial is
@@ -71,6 +75,8 @@ Exit codes: 0 done, 1 nothing could be measured, 2 usage, 130 interrupted.`,
 	f.Uint64Var(&o.seed, "seed", 0, "of what the search draws, other than the file says")
 	f.StringVar(&o.strategy, "strategy", "", "auto, tpe, halving, random or grid, other than the file says")
 	f.Float64Var(&o.atRate, "at-rate", 0, "requests per second of every trial, instead of finding the knee")
+	f.StringVar(&o.gpus, "gpus", "", "`list` of the GPUs servers may use, such as 0,1 (CUDA_VISIBLE_DEVICES)")
+	f.StringVar(&o.usedOK, "gpu-memory-used-ok", "", "GPU memory that others may use before a start, such as 20GiB or any")
 	f.StringVar(&o.dir, "output-dir", "", "folder of the search; the same folder goes on (default runs/tune-NAME)")
 	f.StringArrayVar(&o.outputs, "output", nil, "also write a report to this `file`: .md, .html, .csv or .json (repeatable)")
 	f.BoolVar(&o.noStore, "no-store", false, "do not put the runs into the store")
@@ -113,6 +119,9 @@ func (o *tuneOptions) file(p Process, cmd *cobra.Command, path string) (*tune.Fi
 			return nil, fmt.Errorf("--at-rate %v is not a number of requests per second", o.atRate)
 		}
 		f.SetRate(o.atRate)
+	}
+	if err := new(launch.Spec).Choose(o.gpus, o.usedOK); err != nil {
+		return nil, err
 	}
 	for _, out := range o.outputs {
 		if !tuneReport(out) {
@@ -215,7 +224,7 @@ func (h *hunted) predicted(ctx context.Context) error {
 	}
 	defer func() { _ = d.Close() }() // everything in it is on disk
 	view := h.view()
-	view.quiet = h.o.dir == ""
+	view.quiet, view.virtual = h.o.dir == "", true
 	stopped, err := tune.Run(ctx, d, h.tuner, h.sim, tune.Options{Show: view.show, Stop: stop})
 	if err != nil {
 		return err

@@ -9,10 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"spate/internal/compare"
 	"spate/internal/explain"
+	"spate/internal/harvest"
 	"spate/internal/page"
 	"spate/internal/result"
 	"spate/internal/runs"
@@ -27,6 +29,9 @@ func (h *hunted) conclude(ctx context.Context, d *tune.Folder, predicted string)
 		return fmt.Errorf("nothing could be measured%s", lastFailure(d.History))
 	}
 	entries := h.entries(d)
+	if predicted != "" {
+		entries = h.supposed(d)
+	}
 	h.why(r, d, entries)
 	if h.o.dir != "" || predicted == "" {
 		if err := h.files(d, r, entries); err != nil {
@@ -101,6 +106,41 @@ func (h *hunted) entries(d *tune.Folder) []runs.Entry {
 	return out
 }
 
+// supposed are the steps of a search in virtual time as results: figures, and the settings they were made with.
+func (h *hunted) supposed(d *tune.Folder) []runs.Entry {
+	var out []runs.Entry
+	for i := range d.History {
+		o := &d.History[i]
+		for _, m := range o.Runs {
+			e := runs.Entry{ID: o.Key(), Name: trialName(o), Labels: map[string]string{
+				"trial": strconv.Itoa(o.Trial), "phase": string(o.Phase), "workload": m.Workload, "label": trialName(o),
+			}}
+			if len(o.Runs) > 1 {
+				e.ID += "-" + m.Workload
+			}
+			if o.Rate > 0 && o.Rate != tune.Burst {
+				e.Labels["request_rate"] = strconv.FormatFloat(o.Rate, 'g', -1, 64)
+			}
+			for k, v := range o.Settings {
+				e.Labels[k] = v
+			}
+			e.Result.EngineLog = []harvest.EngineSample{}
+			for _, name := range slices.Sorted(maps.Keys(m.Figures)) {
+				e.Result.Metrics = append(e.Result.Metrics, harvest.Figure{Name: name, Text: strconv.FormatFloat(m.Figures[name], 'g', -1, 64)})
+			}
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func trialName(o *tune.Observation) string {
+	if o.Trial == 0 {
+		return "default"
+	}
+	return "trial " + strconv.Itoa(o.Trial)
+}
+
 // why explains the winner beside the default: by what limited each, and by comparing their runs.
 func (h *hunted) why(r *tune.Report, d *tune.Folder, entries []runs.Entry) {
 	if r.Winner.Trial != 0 && r.Default != nil {
@@ -141,9 +181,6 @@ func (h *hunted) why(r *tune.Report, d *tune.Folder, entries []runs.Entry) {
 // files leaves the reports and the winner's files in the folder.
 func (h *hunted) files(d *tune.Folder, r *tune.Report, entries []runs.Entry) error {
 	for _, name := range []string{"report.md", "report.html", "trials.csv", "outcome.json"} {
-		if name == "report.html" && len(entries) == 0 {
-			continue
-		}
 		if err := h.write(filepath.Join(d.Dir, name), d, r, entries); err != nil {
 			return err
 		}
@@ -179,12 +216,11 @@ func (h *hunted) write(path string, d *tune.Folder, r *tune.Report, entries []ru
 		enc.SetIndent("", " ")
 		err = enc.Encode(r.Outcome)
 	default:
-		if len(entries) == 0 {
-			return fmt.Errorf("%s: a page shows measured runs, and there are none", path)
+		says := append([]string{r.Sentence, "Command: " + r.Line}, r.Why...)
+		if r.Predicted != "" {
+			says = append([]string{"Predicted, not measured: " + r.Predicted + "."}, says...)
 		}
-		err = page.Write(b, entries, page.Options{
-			Title: "Tuning " + h.f.Name, Says: append([]string{r.Sentence, "Command: " + r.Line}, r.Why...), Explain: h.sections(r), GroupBy: []string{"trial"},
-		})
+		err = page.Write(b, entries, page.Options{Title: "Tuning " + h.f.Name, Says: says, Explain: h.sections(r), GroupBy: []string{"trial"}})
 	}
 	if err != nil {
 		return err
@@ -200,7 +236,7 @@ func (h *hunted) sections(r *tune.Report) []page.Section {
 	front := page.Section{Title: "Frontier: throughput per GPU against p99 TTFT"}
 	for i := range r.Frontier {
 		o := &r.Frontier[i]
-		front.Sentences = append(front.Sentences, fmt.Sprintf("Trial %d: %s %.4g (%s)", o.Trial, h.f.Objective.Title(), o.Value, h.f.Short(o)))
+		front.Sentences = append(front.Sentences, fmt.Sprintf("Trial %d: %s (%s)", o.Trial, h.f.Place(o), h.f.Short(o)))
 	}
 	weights := page.Section{Title: "What mattered"}
 	for _, w := range r.Weights {

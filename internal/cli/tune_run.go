@@ -46,6 +46,9 @@ func (h *hunted) measured(ctx context.Context) error {
 		return exit{ExitInterrupted}
 	}
 	if err != nil {
+		if len(d.History) > 0 {
+			say(h.p.Stderr, "%d steps are kept; once that is set right, go on with: spate tune %s --output-dir %s\n", len(d.History), h.path, d.Dir)
+		}
 		return err
 	}
 	return h.conclude(ctx, d, "")
@@ -60,7 +63,12 @@ type serverRunner struct {
 	srv   *launch.Server // running now; nil: none
 	key   string         // of its settings
 	phase tune.Phase     // it was started in
+	said  bool           // why GPUs are not checked
 }
+
+// settleFor is how long what an earlier sitting left behind may take to be gone: a killed spate's guard ends its
+// server, and the driver frees its memory, within seconds.
+const settleFor = 20 * time.Second
 
 // Try implements tune.Runner.
 func (r *serverRunner) Try(ctx context.Context, step tune.Step) (tune.Observation, error) {
@@ -117,13 +125,24 @@ func (r *serverRunner) start(ctx context.Context, step tune.Step) error {
 		return err
 	}
 	name := fmt.Sprintf("%s-a%d-%d.log", step.Key(), step.Attempt, time.Now().Unix())
-	srv, err := launch.Start(ctx, launch.Spec{
+	spec := launch.Spec{
 		Command: f.Command(step.Settings, "", r.self), Env: f.Env(step.Settings), URL: f.Server.URL, Log: filepath.Join(r.dir.Dir, "servers", name),
 		Ready: time.Duration(f.Server.ReadyS * float64(time.Second)), Grace: time.Duration(f.Server.GraceS * float64(time.Second)),
-		Guard: []string{r.self, guardName},
-	})
+		Guard: []string{r.self, guardName}, Cleanup: f.Server.Stop, Patience: settleFor,
+	}
+	if f.Server.Kind == "sim" {
+		spec.GPU.Skip = noGPU
+	}
+	if err := spec.Choose(r.h.o.gpus, r.h.o.usedOK); err != nil {
+		return err
+	}
+	srv, err := launch.Start(ctx, spec)
 	if err != nil {
 		return err
+	}
+	if !r.said {
+		r.said = true
+		sayUnchecked(r.h.p, srv)
 	}
 	r.srv, r.key, r.phase = srv, key, step.Phase
 	return nil
@@ -174,6 +193,9 @@ func (r *serverRunner) measure(ctx context.Context, o *tune.Observation, w tune.
 				o.MemoryGiB = max(o.MemoryGiB, g.Max/(1<<30))
 			}
 		}
+		if e := run.Observed.Energy; e != nil {
+			o.PowerW = max(o.PowerW, e.MeanW)
+		}
 	}
 	return m, nil
 }
@@ -201,12 +223,8 @@ func (r *serverRunner) settings(o *tune.Observation, w tune.Workload, dir string
 			cfg.Output.Percentiles = append(cfg.Output.Percentiles, p)
 		}
 	}
-	label := "default"
-	if o.Trial > 0 {
-		label = "trial " + strconv.Itoa(o.Trial)
-	}
 	if cfg.Output.Label == "" {
-		cfg.Output.Label = label
+		cfg.Output.Label = trialName(o)
 	}
 	cfg.Output.Metadata = append(cfg.Output.Metadata, config.KeyValue{Key: "tune", Value: r.h.f.Name},
 		config.KeyValue{Key: "trial", Value: strconv.Itoa(o.Trial)}, config.KeyValue{Key: "phase", Value: string(o.Phase)})

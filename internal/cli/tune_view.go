@@ -19,6 +19,8 @@ type tuneView struct {
 	drawn bool
 	began time.Time
 	had   int // observations of earlier sittings
+
+	virtual bool // steps take no time, whatever they say
 }
 
 func (h *hunted) view() *tuneView {
@@ -56,7 +58,11 @@ func (v *tuneView) row(pr tune.Progress) {
 	w, o := v.h.p.Stderr, pr.Last
 	if !v.head {
 		v.head = true
-		say(w, "%4s  %-7s  %5s  %9s  %12s  %10s  %s\n", "step", "phase", "trial", "rate/s", v.h.f.Objective.Title(), "took", "")
+		took := "took"
+		if v.virtual {
+			took = "would take"
+		}
+		say(w, "%4s  %-7s  %5s  %9s  %12s  %10s  %s\n", "step", "phase", "trial", "rate/s", v.h.f.Objective.Title(), took, "")
 	}
 	rate := "-"
 	switch {
@@ -125,7 +131,12 @@ func (v *tuneView) left(history []tune.Observation) time.Duration {
 		}
 	}
 	secs := sum / float64(n) * float64(max(0, steps))
-	if f.Time > 0 && sum < f.Time {
+	if v.virtual {
+		if n <= v.had {
+			return 0
+		}
+		secs = time.Since(v.began).Seconds() / float64(n-v.had) * float64(max(0, steps))
+	} else if f.Time > 0 && sum < f.Time {
 		secs = min(secs, f.Time-sum)
 	}
 	return time.Duration(secs * float64(time.Second))

@@ -437,6 +437,8 @@ type Launch struct {
 	Command string        `json:"command,omitempty"` // as a shell takes it; {port} stands for the port
 	Ready   time.Duration `json:"ready_ns,omitempty"`
 	Log     string        `json:"log,omitempty"`
+	GPUs    string        `json:"gpus,omitempty"`               // numbers or UUIDs, the only ones the server sees
+	UsedOK  string        `json:"gpu_memory_used_ok,omitempty"` // what others may use of their memory
 }
 
 // Sim asks for the embedded server and says how it behaves. Its draws use the run's seed.

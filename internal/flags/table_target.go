@@ -67,6 +67,11 @@ func targetFlags(b *config.Bench) []Def {
 			Help: "how long a launched server may take to answer",
 		},
 		{Name: "launch-log", Group: GroupTarget, value: str(&b.Launch.Log), Meta: "FILE", Help: "file for what a launched server prints"},
+		{Name: "launch-gpus", Group: GroupTarget, value: str(&b.Launch.GPUs), Meta: "LIST", Help: "GPUs of a launched server, such as 0,1"},
+		{
+			Name: "launch-gpu-memory-used-ok", Group: GroupTarget, value: str(&b.Launch.UsedOK), Meta: "SIZE",
+			Help: "GPU memory that others may use when a server is launched, such as 20GiB or any",
+		},
 	}
 }
 

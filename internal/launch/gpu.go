@@ -82,6 +82,66 @@ func (e *BusyError) Error() string {
 	return "the GPU is not free for a server: " + b.String() + "; end that, choose other GPUs with --gpus, or say what others may use with --gpu-memory-used-ok"
 }
 
+// ParseMemory reads how much memory others may use: 20GiB, 500MiB, or any.
+func ParseMemory(text string) (int64, error) {
+	text = strings.TrimSpace(text)
+	if text == "any" {
+		return math.MaxInt64, nil
+	}
+	unit := float64(gibi)
+	for _, u := range []struct {
+		name string
+		size float64
+	}{{"GiB", gibi}, {"MiB", mebi}, {"GB", 1e9}, {"MB", 1e6}, {"G", gibi}, {"M", mebi}} {
+		if head, ok := strings.CutSuffix(text, u.name); ok {
+			text, unit = strings.TrimSpace(head), u.size
+			break
+		}
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || v < 0 || math.IsNaN(v) || v*unit > math.MaxInt64/2 {
+		return 0, fmt.Errorf("%q is no size of memory such as 20GiB, 500MiB or any", text)
+	}
+	return int64(v * unit), nil
+}
+
+// GPUList reads numbers or UUIDs of GPUs with commas between them; nil for none.
+func GPUList(text string) ([]string, error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	list := strings.Split(text, ",")
+	for i := range list {
+		list[i] = strings.TrimSpace(list[i])
+		if n, err := strconv.Atoi(list[i]); (err != nil || n < 0) && !strings.HasPrefix(list[i], "GPU-") && !strings.HasPrefix(list[i], "MIG-") {
+			return nil, fmt.Errorf("%q is no GPU: their numbers are wanted, such as 0,1, or their UUIDs", list[i])
+		}
+	}
+	return list, nil
+}
+
+// Choose limits a server to some GPUs, and says what others may use of their memory; both as typed, or empty.
+func (s *Spec) Choose(gpus, usedOK string) error {
+	list, err := GPUList(gpus)
+	if err != nil {
+		return err
+	}
+	if list != nil {
+		s.GPU.Only = list
+		s.Env = append(slices.Clone(s.Env), visible+"="+strings.Join(list, ","))
+	}
+	if usedOK == "" {
+		return nil
+	}
+	if s.GPU.UsedOK, err = ParseMemory(usedOK); err != nil {
+		return err
+	}
+	if usedOK == "any" {
+		s.GPU.Skip = "any use of it is declared fine"
+	}
+	return nil
+}
+
 func (g *GPUUse) by() string {
 	if len(g.By) == 0 {
 		return ", by a process the driver does not name"

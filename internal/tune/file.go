@@ -57,6 +57,7 @@ type Server struct {
 	URL     string   `json:"url,omitempty"`
 	ReadyS  float64  `json:"ready_s,omitempty"`
 	GraceS  float64  `json:"grace_s,omitempty"`
+	Stop    []string `json:"stop,omitempty"` // run when it has ended: ends what runs elsewhere
 }
 
 // Flag is a flag or variable with its value. The values of a switch are true and false.
@@ -269,8 +270,9 @@ func (f *File) serverMapping(n *yaml.Node) error {
 		URL     string    `yaml:"url"`
 		Ready   string    `yaml:"ready"`
 		Grace   string    `yaml:"grace"`
+		Stop    yaml.Node `yaml:"stop"`
 	}
-	if err := onlyKeys(n, "server", []string{"kind", "command", "env", "url", "ready", "grace"}); err != nil {
+	if err := onlyKeys(n, "server", []string{"kind", "command", "env", "url", "ready", "grace", "stop"}); err != nil {
 		return err
 	}
 	if err := n.Decode(&s); err != nil {
@@ -278,15 +280,11 @@ func (f *File) serverMapping(n *yaml.Node) error {
 	}
 	var err error
 	f.Server.Kind, f.Server.URL = s.Kind, s.URL
-	switch s.Command.Kind {
-	case 0:
-	case yaml.ScalarNode:
-		f.Server.Command, err = launch.Split(s.Command.Value)
-	default:
-		err = s.Command.Decode(&f.Server.Command)
-	}
-	if err != nil {
+	if f.Server.Command, err = commandWords(&s.Command); err != nil {
 		return fmt.Errorf("command: %w", err)
+	}
+	if f.Server.Stop, err = commandWords(&s.Stop); err != nil {
+		return fmt.Errorf("stop: %w", err)
 	}
 	if f.Server.Env, err = pairs(&s.Env); err != nil {
 		return fmt.Errorf("env: %w", err)
@@ -308,6 +306,18 @@ func (f *File) serverMapping(n *yaml.Node) error {
 		f.Server.Kind = guessKind(f.Server.Command)
 	}
 	return nil
+}
+
+// commandWords reads a command, as one line or as a list of words.
+func commandWords(n *yaml.Node) (words []string, err error) {
+	switch n.Kind {
+	case 0:
+		return nil, nil
+	case yaml.ScalarNode:
+		return launch.Split(n.Value)
+	}
+	err = n.Decode(&words)
+	return words, err
 }
 
 // pairs reads name: value lines in their order.

@@ -66,7 +66,11 @@ func (r *Report) facts(b *strings.Builder) {
 	if r.Knee != nil && r.Knee.Rate > 0 {
 		fmt.Fprintf(b, "- Knee of the default: %.3g requests per second (above it: %s); trials were made at %.3g\n", r.Knee.Rate, r.Knee.Why, r.Rate)
 	}
-	fmt.Fprintf(b, "- %d starts in %s, %d failed; %d of the settings came from the simulator\n", r.Starts, duration(r.SpentS), r.Failed, r.Seeds)
+	in := "in " + duration(r.SpentS)
+	if r.Predicted != "" {
+		in = "that would take " + duration(r.SpentS) + " with real servers"
+	}
+	fmt.Fprintf(b, "- %d starts %s, %d failed; %d of the settings came from the simulator\n", r.Starts, in, r.Failed, r.Seeds)
 	if r.Drift != nil {
 		fmt.Fprintf(b, "- Drift: the default's own measurements lie %.3g %% apart\n", *r.Drift)
 	}
@@ -123,17 +127,44 @@ func (r *Report) frontierTable(b *strings.Builder) {
 	if len(r.Frontier) == 0 {
 		return
 	}
-	b.WriteString("## Frontier\n\nNo other trial has both more per GPU and a lower p99 TTFT.\n\n| trial | out tok/s per GPU | p99 TTFT ms | GPU memory GiB | settings |\n|---:|---:|---:|---:|---|\n")
+	b.WriteString("## Frontier\n\nNo other trial has both more per GPU and a lower p99 TTFT.\n\n| trial | good req/s per GPU | out tok/s per GPU | p99 TTFT ms | GPU memory GiB | GPU power W | USD per million | settings |\n|---:|---:|---:|---:|---:|---:|---:|---|\n")
 	for i := range r.Frontier {
 		o := &r.Frontier[i]
-		memory := "-"
-		if o.MemoryGiB > 0 {
-			memory = fmt.Sprintf("%.1f", o.MemoryGiB)
-		}
-		fmt.Fprintf(b, "| %d | %.4g | %.4g | %s | %s |\n", o.Trial, sumFigures(o, "output_throughput")/float64(r.File.GPUs(o.Settings)),
-			sumFigures(o, frontierLatency), memory, r.File.Short(o))
+		gpus := float64(r.File.GPUs(o.Settings))
+		fmt.Fprintf(b, "| %d | %s | %.4g | %.4g | %s | %s | %s | %s |\n", o.Trial, orDash(sumFigures(o, "request_goodput")/gpus), sumFigures(o, "output_throughput")/gpus,
+			sumFigures(o, frontierLatency), orDash(o.MemoryGiB), orDash(o.PowerW), orDash(r.File.cost(o)), r.File.Short(o))
 	}
 	b.WriteByte('\n')
+}
+
+func orDash(v float64) string {
+	if v <= 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		return "-"
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
+}
+
+// cost is what a million tokens of answers cost; 0 where no price is known.
+func (f *File) cost(o *Observation) float64 {
+	if f.Price <= 0 {
+		return 0
+	}
+	return f.Price * float64(f.GPUs(o.Settings)) / 3600 / sumFigures(o, "output_throughput") * 1e6
+}
+
+// Place is where a trial lies on a frontier, in words.
+func (f *File) Place(o *Observation) string {
+	gpus := float64(f.GPUs(o.Settings))
+	text := fmt.Sprintf("%.4g output tokens per second and GPU at a p99 TTFT of %.4g ms", sumFigures(o, "output_throughput")/gpus, sumFigures(o, frontierLatency))
+	for _, more := range []struct {
+		v    float64
+		text string
+	}{{sumFigures(o, "request_goodput") / gpus, "good requests per second and GPU"}, {o.MemoryGiB, "GiB of GPU memory"}, {o.PowerW, "W"}, {f.cost(o), "USD per million output tokens"}} {
+		if orDash(more.v) != "-" {
+			text += ", " + orDash(more.v) + " " + more.text
+		}
+	}
+	return text
 }
 
 func (r *Report) importance(b *strings.Builder) {
@@ -171,7 +202,7 @@ func duration(s float64) string {
 
 // WriteCSV writes a line for every observation: what it was for, its settings, its figures.
 func WriteCSV(w io.Writer, f *File, history []Observation) error {
-	head := []string{"n", "phase", "trial", "round", "share", "rate", "workload", "score", "value", "violation", "failure", "error", "ended_early", "gpu_memory_gib", "took_s", "start_s"}
+	head := []string{"n", "phase", "trial", "round", "share", "rate", "workload", "score", "value", "violation", "failure", "error", "ended_early", "gpu_memory_gib", "gpu_power_w", "took_s", "start_s"}
 	for i := range f.Knobs {
 		head = append(head, f.Knobs[i].Name)
 	}
@@ -219,7 +250,7 @@ func csvRow(f *File, o *Observation, m *Measured, figs []string) []string {
 	}
 	row := []string{
 		strconv.Itoa(o.N), string(o.Phase), strconv.Itoa(o.Trial), strconv.Itoa(o.Round), num(o.Share), rate, m.Workload, num(o.Score), num(o.Value),
-		num(o.Violation), kind, line, o.Early, num(o.MemoryGiB), num(o.TookS), num(o.StartS),
+		num(o.Violation), kind, line, o.Early, num(o.MemoryGiB), num(o.PowerW), num(o.TookS), num(o.StartS),
 	}
 	for i := range f.Knobs {
 		row = append(row, o.Settings[f.Knobs[i].Name])

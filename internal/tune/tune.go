@@ -68,6 +68,7 @@ type Observation struct {
 	Early     string          `json:"ended_early,omitempty"` // why
 	Facts     *launch.Facts   `json:"server,omitempty"`
 	MemoryGiB float64         `json:"gpu_memory_gib,omitempty"`
+	PowerW    float64         `json:"gpu_power_w,omitempty"` // of all GPUs together, on average
 	Command   string          `json:"command,omitempty"`
 	TookS     float64         `json:"took_s"`
 	StartS    float64         `json:"start_s,omitempty"` // of it, until the server answered
