@@ -72,6 +72,7 @@ func FuzzParse(f *testing.F) {
 func FuzzConfigFile(f *testing.F) {
 	for _, s := range []string{
 		"model: x\nport: 1", "goodput: {ttft: 5}", "extra-body: {a: [1, {b: c}]}", "a: &x 1\nport: *x", "- 1", "port: [1,2]", "~", "{}", "metadata: [a=b]", "? [a]\n: b", "&a [*a]",
+		"tenants:\n  - name: a\n    seed: 1\n  - {name: b, goodput: null}", "tenants: [{name: a, extra-body: {x: 1}, extra-body.y: 2}]", "t: &t {name: a}\ntenants: [*t, *t]", "tenants: &x [*x]",
 	} {
 		f.Add(s)
 	}
