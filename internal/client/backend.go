@@ -186,7 +186,8 @@ func errorText(v *fastjson.Value) string {
 }
 
 // object writes a JSON object in a fixed key order. Later keys replace earlier ones in place, so that
-// --extra-body can override what the backend sets.
+// --extra-body can override what the backend sets; a null takes a field out, for servers that refuse
+// requests with fields they do not know.
 type object struct {
 	keys   []string
 	values [][]byte
@@ -214,8 +215,21 @@ func (o *object) merge(raw json.RawMessage) error {
 	if err != nil {
 		return fmt.Errorf("merge request body: want a JSON object, got %.40s", raw)
 	}
-	fields.Visit(func(k []byte, v *fastjson.Value) { o.set(string(k), v.MarshalTo(nil)) })
+	fields.Visit(func(k []byte, v *fastjson.Value) {
+		if v.Type() == fastjson.TypeNull {
+			o.remove(string(k))
+			return
+		}
+		o.set(string(k), v.MarshalTo(nil))
+	})
 	return nil
+}
+
+func (o *object) remove(key string) {
+	if i := slices.Index(o.keys, key); i >= 0 {
+		o.keys = slices.Delete(o.keys, i, i+1)
+		o.values = slices.Delete(o.values, i, i+1)
+	}
 }
 
 // rename gives a key the name a server knows it by.

@@ -311,6 +311,12 @@ func TestBodies(t *testing.T) {
 	if string(got) != want {
 		t.Errorf("chat body\n got %s\nwant %s", got, want)
 	}
+	strict := Body{Model: "m", IgnoreEOS: true, Extra: json.RawMessage(`{"ignore_eos":null,"repetition_penalty":null,"unknown":null,"stop":["\n"]}`)}
+	got, err = completions{}.Encode(nil, &strict, &call.Request{MaxOut: 4, Prompt: call.Prompt{Text: "hi"}})
+	want = `{"model":"m","prompt":"hi","max_tokens":4,"logprobs":null,"stream":true,"stream_options":{"include_usage":true},"stop":["\n"]}`
+	if err != nil || string(got) != want {
+		t.Errorf("body without fields\n got %s, %v\nwant %s", got, err, want)
+	}
 	got, err = completions{}.Encode(nil, &Body{Model: "m"}, &call.Request{Prompt: call.Prompt{IDs: []int32{1, 22, 333}}})
 	if err != nil || !strings.Contains(string(got), `"prompt":[1,22,333]`) {
 		t.Errorf("ids body %s, %v", got, err)

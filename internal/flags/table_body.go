@@ -27,7 +27,7 @@ func bodyFlags(b *config.Bench) []Def {
 		{Name: "repetition-penalty", Group: GroupBody, VLLM: true, value: maybeFloat(&y.RepetitionPenalty), Help: "penalty for repeating"},
 		{
 			Name: "extra-body", Group: GroupBody, VLLM: true, Main: true, value: object(&y.Extra),
-			Help: "more fields for every request, over all others; single ones as --extra-body.top_k 5",
+			Help: "more fields for every request, over all others, null takes one out; single ones as --extra-body.top_k 5",
 			Also: append(also("extra-args"), Alias{Name: "extra-inputs", Many: true, To: extraInput}),
 		},
 		{

@@ -3,6 +3,8 @@ package verdict
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"spate/internal/metrics"
 )
@@ -231,6 +233,21 @@ func recordLog(in *Input) Finding {
 		"check space and speed of the output folder's disk")
 }
 
+// refusedField is the field that a server does not want in a request, by its error; empty when the
+// error is about something else. Only fields that spate puts there by itself are looked for.
+func refusedField(message string) string {
+	low := strings.ToLower(message)
+	known := []string{"unexpected field", "unrecognized request argument", "extra inputs are not permitted", "extra_forbidden", "unknown field", "unsupported parameter"}
+	if !slices.ContainsFunc(known, func(w string) bool { return strings.Contains(low, w) }) {
+		return ""
+	}
+	fields := []string{"ignore_eos", "repetition_penalty", "stream_options", "max_completion_tokens", "logprobs"}
+	if i := slices.IndexFunc(fields, func(f string) bool { return strings.Contains(low, f) }); i >= 0 {
+		return fields[i]
+	}
+	return ""
+}
+
 // failures judges the share of requests the server or the network did not serve.
 func failures(in *Input) Finding {
 	s := &in.Summary
@@ -246,6 +263,9 @@ func failures(in *Input) Finding {
 	if len(s.Failures.Kinds) > 0 {
 		k := s.Failures.Kinds[0]
 		hint = fmt.Sprintf("most frequent: %s (%d): %s", k.Kind, k.Count, k.Example)
+		if f := refusedField(k.Example); f != "" {
+			hint += fmt.Sprintf("; --extra-body.%s null leaves the field out", f)
+		}
 	}
 	figure := s.Failures.Share
 	if s.Completed == 0 {
