@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -169,6 +171,46 @@ func TestChatRequests(t *testing.T) {
 	}
 }
 
+// saved opens the folders under testdata as they are on disk.
+func saved(t *testing.T) func(string) (File, error) {
+	t.Helper()
+	return func(name string) (File, error) {
+		f, err := os.Open(filepath.Join("testdata", filepath.FromSlash(name)))
+		return f, err
+	}
+}
+
+// TestHubArrow reads what the Hugging Face library's save_to_disk wrote: a folder for each split, with Arrow streams
+// beside descriptions of them.
+func TestHubArrow(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		cfg  HF
+		want []sample
+	}{
+		{"a split", HF{Split: "test"}, []sample{{"how many are 4", 15, 20}, {"how many are 0", 15, 20}}},
+		{"a rule", HF{Name: "openai/gsm8k"}, []sample{{"how many are 4", 15, 256}, {"how many are 0", 15, 256}}},
+	} {
+		got, notes := requests(t, Config{Dataset: "hf", Path: "hub", Open: saved(t), HF: c.cfg, NoShuffle: true}, &letters{}, nil)
+		if d := cmp.Diff(c.want, samples(got), cmp.AllowUnexported(sample{})); d != "" {
+			t.Errorf("%s: %s; notes %q", c.name, d, notes)
+		}
+	}
+	all, _ := requests(t, Config{Dataset: "hf", Path: "hub", Open: saved(t), NoShuffle: true}, nil, nil)
+	if len(all) != 7 {
+		t.Errorf("%d requests of both splits, want 7", len(all))
+	}
+	one, _ := requests(t, Config{Dataset: "hf", Path: "hub/train/data-00000-of-00001.arrow", Open: saved(t), NoShuffle: true}, nil, nil)
+	if len(one) != 5 || one[1].Prompt.Text != "how many are 1" {
+		t.Errorf("%d requests of a file: %+v", len(one), one)
+	}
+	for part, want := range map[string]bool{"gsm8k-train.arrow": true, "gsm8k-train-00000-of-00002.arrow": true, "gsm8k-test.arrow": false, "x-train.csv": false, "train/a.arrow": true} {
+		if named(part, "train") != want {
+			t.Errorf("%s is of the split: %v", part, !want)
+		}
+	}
+}
+
 // TestHubOrder holds the order against the Hugging Face library's rules run with NumPy 2.4: a buffer of 1000 for
 // streams, a permutation for a dataset that is loaded whole.
 func TestHubOrder(t *testing.T) {
@@ -218,7 +260,7 @@ const (
 
 func TestHubRefused(t *testing.T) {
 	open := onDisk(map[string]string{
-		"none.jsonl": `{"a": 1, "b": "x"}`, "empty.jsonl": "", "cut.jsonl": `{"prompt": "x"`, "bad.parquet": "PAR1xxxxPAR1", "dir/readme.md": "x",
+		"none.jsonl": `{"a": 1, "b": "x"}`, "empty.jsonl": "", "cut.jsonl": `{"prompt": "x"`, "bad.parquet": "PAR1xxxxPAR1", "bad.arrow": "ARROW1\x00\x00xxxxyyyyzzzz", "dir/readme.md": "x",
 		"mt.jsonl": `{"prompt": "x"}`, "sub/a/train.jsonl": `{"prompt": "x"}`, "short.jsonl": `{"problem": "a", "solution": "b"}`,
 	})
 	for _, c := range []struct {
@@ -232,6 +274,7 @@ func TestHubRefused(t *testing.T) {
 		{"cut.jsonl", HF{}, "row 1"},
 		{"bad.parquet", HF{}, "Parquet"},
 		{"dir", HF{}, "holds no .parquet"},
+		{"bad.arrow", HF{}, "Arrow"},
 		{"sub", HF{Subset: "b"}, `no file of subset "b"`},
 		{"mt.jsonl", HF{Name: "philschmid/mt-bench"}, `no "turns"`},
 		{"short.jsonl", HF{Name: "AI-MO/NuminaMath-CoT"}, "no row is of use"},
@@ -254,6 +297,9 @@ func FuzzTable(f *testing.F) {
 	f.Add([]byte(`[{"prompt": ["a", {"content": "b"}]}]`), ".json")
 	f.Add([]byte("prompt,answer\nx,\"y\"\n"), ".csv")
 	f.Add([]byte(parquetFile(f, []struct{ Prompt string }{{"x"}})), ".parquet")
+	if stream, err := os.ReadFile("testdata/hub/test/data-00000-of-00001.arrow"); err == nil {
+		f.Add(stream, ".arrow")
+	}
 	f.Fuzz(func(t *testing.T, text []byte, ending string) {
 		if len(text) > 1<<16 {
 			return

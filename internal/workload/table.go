@@ -15,13 +15,15 @@ import (
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+
+	"spate/internal/arrow"
 )
 
 // fields is a row of a dataset: columns by name, values as JSON has them.
 type fields map[string]any
 
 // tableEndings are the files rows are read from.
-var tableEndings = []string{".parquet", ".jsonl", ".json", ".csv"}
+var tableEndings = []string{".parquet", ".arrow", ".feather", ".jsonl", ".json", ".csv"}
 
 // tableRows reads the rows of a file, by its ending.
 func tableRows(open func(string) (File, error), name string) iter.Seq2[fields, error] {
@@ -38,6 +40,8 @@ func tableRows(open func(string) (File, error), name string) iter.Seq2[fields, e
 			read = csvRows
 		case ".parquet":
 			read = parquetRows
+		case ".arrow", ".feather":
+			read = arrowRows
 		}
 		stopped := false
 		err = read(file, func(row fields) bool {
@@ -170,6 +174,19 @@ func parquetRows(file File, yield func(fields) bool) (err error) {
 	}
 }
 
+// arrowRows reads Arrow's streams and files.
+func arrowRows(file File, yield func(fields) bool) error {
+	s, ok := file.(io.Seeker)
+	if !ok {
+		return errors.New("an Arrow file needs to be a real file")
+	}
+	size, err := s.Seek(0, io.SeekEnd)
+	if err != nil {
+		return fmt.Errorf("find the end: %w", err)
+	}
+	return arrow.Read(file, size, func(row map[string]any) bool { return yield(row) })
+}
+
 // checkFooter refuses a file that claims a longer footer than it is: the decoder would make room for all of it.
 func checkFooter(file io.ReaderAt, size int64) error {
 	var tail [8]byte
@@ -254,10 +271,19 @@ func tableFiles(open func(string) (File, error), name, subset, split string) ([]
 	return all, nil
 }
 
-// named reports whether a part of a path is a word, or begins with it: train-00000-of-00002.parquet.
+// besideRows reports files the Hugging Face library leaves beside its data: what is in them, and what it computed.
+func besideRows(name string) bool {
+	return strings.HasPrefix(name, "dataset_info") || name == "dataset_dict.json" || name == "state.json" || strings.HasPrefix(name, "cache-")
+}
+
+// named reports whether a part of a path is a word, or begins with it: train-00000-of-00002.parquet. In the
+// library's cache the dataset's name comes first: gsm8k-train.arrow.
 func named(p, word string) bool {
 	return slices.ContainsFunc(strings.Split(p, "/"), func(part string) bool {
 		rest, ok := strings.CutPrefix(part, word)
+		if _, after, found := strings.Cut(part, "-"+word); !ok && found && path.Ext(part) == ".arrow" {
+			rest, ok = after, true
+		}
 		return ok && (rest == "" || strings.ContainsAny(rest[:1], "-_."))
 	})
 }
@@ -285,7 +311,7 @@ func walk(open func(string) (File, error), name string, depth int) ([]string, er
 	for _, e := range entries {
 		full := path.Join(name, e.Name())
 		switch {
-		case strings.HasPrefix(e.Name(), ".") || strings.HasPrefix(e.Name(), "dataset_info"):
+		case strings.HasPrefix(e.Name(), ".") || besideRows(e.Name()):
 		case slices.Contains(tableEndings, path.Ext(e.Name())):
 			out = append(out, full)
 		case e.IsDir() && depth < 6:

@@ -1,0 +1,110 @@
+package arrow
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func file(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func rows(b []byte, most int) (out []map[string]any, err error) {
+	err = Read(bytes.NewReader(b), int64(len(b)), func(row map[string]any) bool {
+		out = append(out, row)
+		return len(out) < most
+	})
+	return out, err
+}
+
+// TestRead reads what pyarrow wrote, in both forms, compressed and not.
+func TestRead(t *testing.T) {
+	var want []map[string]any
+	if err := json.Unmarshal(file(t, "rows.json"), &want); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"stream", "file", "lz4", "zstd", "legacy"} {
+		t.Run(name, func(t *testing.T) {
+			got, err := rows(file(t, name+".arrow"), 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Error(d)
+			}
+			if got, err := rows(file(t, name+".arrow"), 4); err != nil || len(got) != 4 {
+				t.Errorf("%d rows after the fourth was the last one wanted, %v", len(got), err)
+			}
+		})
+	}
+	got, err := rows(file(t, "view.arrow"), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []any
+	for _, r := range got {
+		texts = append(texts, r["prompt"])
+	}
+	if d := cmp.Diff([]any{"short", "longer than twelve bytes", nil, "another long one of these"}, texts); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestHalf(t *testing.T) {
+	for u, want := range map[uint16]float64{0x3c00: 1, 0xc000: -2, 0x3555: 0.333251953125, 0x0001: 1.0 / (1 << 24), 0x7bff: 65504, 0x8000: 0} {
+		if got := half(u); got != want {
+			t.Errorf("%#x: %v, want %v", u, got, want)
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	stream := file(t, "stream.arrow")
+	for name, c := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"empty":      {nil, "too short"},
+		"text":       {[]byte("prompt,answer\nx,y\n"), "longer than what there is"},
+		"feather 1":  {[]byte("FEA1....FEA1"), "first version of Feather"},
+		"no schema":  {[]byte("ARROW1\x00\x00\xff\xff\xff\xff\x00\x00\x00\x00"), "no schema"},
+		"cut inside": {stream[:len(stream)/2], "longer than what there is"},
+	} {
+		if _, err := rows(c.data, 100); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// TestDamage changes every byte of a file in turn: what comes is rows or an error, never a panic or all memory.
+func TestDamage(t *testing.T) {
+	whole := file(t, "stream.arrow")
+	for i := range whole {
+		for _, bit := range []byte{1, 0x80} {
+			b := bytes.Clone(whole)
+			b[i] ^= bit
+			_, _ = rows(b, 100)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	for _, name := range []string{"stream", "file", "lz4", "zstd", "legacy", "view"} {
+		f.Add(file(f, name+".arrow"))
+	}
+	f.Fuzz(func(_ *testing.T, b []byte) {
+		if len(b) < 1<<16 {
+			_, _ = rows(b, 200)
+		}
+	})
+}
