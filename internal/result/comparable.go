@@ -16,6 +16,9 @@ var conditions = []string{"dataset", "load", "body", "model", "target.backend", 
 // ignored are settings within them that never matter.
 var ignored = []string{"load.request_id_prefix", "model.tokenizer", "model.served_name", "dataset.path"}
 
+// sampled is what two samples of one tenant's workload may differ in: who said it, and what was drawn.
+var sampled = []string{"name", "given", "load.seed", "dataset.salt"}
+
 // Comparable says whether the figures of two runs may be set side by side. The error names the
 // conditions that differ.
 func (r *Run) Comparable(o *Run) error {
@@ -65,7 +68,7 @@ func matters(key string) bool {
 	}
 	if rest, ok := strings.CutPrefix(key, "tenants."); ok { // the same rules hold within one
 		_, key, _ = strings.Cut(rest, ".")
-		return !within(slices.Concat(ignored, []string{"name", "given"}))
+		return !within(ignored) && !within(sampled)
 	}
 	return !within(ignored)
 }

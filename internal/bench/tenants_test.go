@@ -1,0 +1,370 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"spate/internal/call"
+	"spate/internal/driver"
+	"spate/internal/flags"
+	"spate/internal/result"
+	"spate/internal/sim/serve"
+)
+
+// asked is what a request said on the wire.
+type asked struct {
+	ID, Team, Model, Prompt string
+	Temperature             *float64
+}
+
+// wire passes requests on to a server and keeps what they said.
+type wire struct {
+	*httptest.Server
+	mu  sync.Mutex
+	all map[string]asked
+}
+
+func newWire(t *testing.T, to string) *wire {
+	t.Helper()
+	target, err := url.Parse(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{all: map[string]asked{}}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	transport := &http.Transport{}
+	proxy.Transport, proxy.FlushInterval = transport, -1
+	w.Server = httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the client left
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if r.URL.Path == "/v1/completions" {
+			a := asked{ID: r.Header.Get("x-request-id"), Team: r.Header.Get("X-Team")}
+			if err := json.Unmarshal(body, &a); err != nil {
+				t.Errorf("body %.80s: %v", body, err)
+			}
+			w.mu.Lock()
+			w.all[a.ID] = a
+			w.mu.Unlock()
+		}
+		proxy.ServeHTTP(out, r)
+	}))
+	t.Cleanup(func() {
+		w.Close()
+		transport.CloseIdleConnections()
+	})
+	return w
+}
+
+// of are the requests of a tenant, by id.
+func (w *wire) of(tenant string) map[string]asked {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := map[string]asked{}
+	for id, a := range w.all {
+		if strings.HasPrefix(id, "t-"+tenant+"-") {
+			out[id] = a
+		}
+	}
+	return out
+}
+
+// mixJob is a run of the tenants in a file.
+func mixJob(t *testing.T, file string, args ...string) Job {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "mix.yaml")
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args = append([]string{"--config", path, "--output-dir", filepath.Join(t.TempDir(), "run"), "--disable-tqdm", "--no-observe"}, args...)
+	r, err := flags.Parse(args, flags.Options{IDPrefix: "t-", ReadFile: os.ReadFile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Job{
+		Config: r.Bench, Command: append([]string{"spate", "bench"}, args...), Version: "test",
+		Getenv: func(string) string { return "" }, Home: t.TempDir(), Stdout: io.Discard, Stderr: io.Discard,
+	}
+}
+
+const chatTenant = `  - name: chat
+    model: alpha
+    request-rate: 400
+    num-prompts: 30
+    random-input-len: 12
+    random-output-len: 4
+    temperature: 0.5
+    header: [X-Team=chat]
+    goodput: [ttft:60000]
+    slo: p99_ttft<60s
+`
+
+const batchTenant = `  - name: batch
+    dataset-name: sonnet
+    sonnet-input-len: 230
+    sonnet-output-len: 6
+    max-concurrency: 3
+    num-prompts: 17
+    num-warmups: 2
+    model: base
+    lora-modules: [lora-a, lora-b]
+    lora-assignment: round-robin
+    slo: [mean_ttft<1us, error_rate<1%]
+`
+
+const thirdTenant = `  - name: burst
+    model: alpha
+    num-prompts: 9
+    num-warmups: 1
+    header: [X-Team=burst]
+`
+
+func tenantServer(t *testing.T) *wire {
+	t.Helper()
+	srv := start(t, serve.Config{
+		Models: []string{"alpha", "base", "lora-a", "lora-b"}, Timetable: serve.TimetableConfig{TTFT: time.Millisecond, ITL: time.Millisecond},
+	})
+	return newWire(t, srv.URL())
+}
+
+// offsets are the due times of a tenant's measured requests, from its start.
+func offsets(out *Outcome, tenant string) []time.Duration {
+	var due []time.Duration
+	for i := range out.Run.Tenants {
+		row := &out.Run.Tenants[i]
+		if row.Name != tenant {
+			continue
+		}
+		for _, r := range row.Of(out.Records) {
+			if r.Phase == call.Measure {
+				due = append(due, r.Due-row.Plan.Start)
+			}
+		}
+	}
+	slices.Sort(due)
+	return due
+}
+
+// TestTenantsTogether runs three tenants with different datasets, arrivals, models and objectives, and
+// looks at what the server got and what the run says of it.
+func TestTenantsTogether(t *testing.T) {
+	w := tenantServer(t)
+	j := mixJob(t, "base-url: "+w.URL+"\nskip-tokenizer-init: true\nrandom-input-len: 12\nrandom-output-len: 4\ntenants:\n"+chatTenant+batchTenant+thirdTenant)
+	out := run(t, t.Context(), j)
+	r := out.Run
+	want := map[string]int{"chat": 30, "batch": 17, "burst": 9}
+	total := 0
+	for _, row := range r.Tenants {
+		if row.Tally != (call.Tally{Due: want[row.Name], OK: want[row.Name], Attempts: want[row.Name]}) {
+			t.Errorf("%s: %+v", row.Name, row.Tally)
+		}
+		total += row.Summary.Completed
+	}
+	if len(r.Tenants) != 3 || total != 56 || r.Summary.Completed != 56 || r.Tally.Due != 56 || r.Summary.Warmup.Requests != 3 {
+		t.Errorf("%d tenants with %d, in all %d; warm-up %d", len(r.Tenants), total, r.Summary.Completed, r.Summary.Warmup.Requests)
+	}
+	if chat, burst := r.Tenants[0].Plan.Start, r.Tenants[2].Plan.Start; chat != burst || r.Plan.Start > chat {
+		t.Errorf("chat starts at %v, burst at %v, the run at %v", chat, burst, r.Plan.Start)
+	}
+	checkWire(t, w, out)
+	if diff := cmp.Diff([]string{"tenant batch: objective mean_ttft<1us is not met"}, cutAt(out.Unmet, ": mean_ttft_ms is")); diff != "" {
+		t.Error(diff)
+	}
+	if g := r.Summary.Goodput; g == nil || g.Good != 30 || g.Share != 1 {
+		t.Errorf("goodput of all: %+v", g)
+	}
+	again, err := result.Open(j.Config.Output.OutputDir)
+	if err != nil || again.Tenants[1].Summary.Completed != 17 || again.Tenants[1].Model != "lora-a+lora-b" {
+		t.Errorf("read again: %v", err)
+	}
+}
+
+func cutAt(texts []string, mark string) []string {
+	out := make([]string, len(texts))
+	for i, s := range texts {
+		out[i], _, _ = strings.Cut(s, mark)
+	}
+	return out
+}
+
+// checkWire holds what was sent against the tenants' settings, and the records against what was sent.
+func checkWire(t *testing.T, w *wire, out *Outcome) {
+	t.Helper()
+	models := map[string]int{}
+	for id, a := range w.of("batch") {
+		models[a.Model]++
+		if a.Team != "" || a.Temperature != nil {
+			t.Errorf("%s carries what is another's: %+v", id, a)
+		}
+	}
+	if models["lora-a"]+models["lora-b"] != 19 || models["lora-b"] != 8 { // 17 and two warm-ups, which are copies of the first
+		t.Errorf("adapters %v", models)
+	}
+	for tenant, heat := range map[string]bool{"chat": true, "burst": false} {
+		for id, a := range w.of(tenant) {
+			if a.Team != tenant || a.Model != "alpha" || (a.Temperature != nil) != heat {
+				t.Errorf("%s says %+v", id, a)
+			}
+		}
+	}
+	ids := map[string]bool{}
+	for _, r := range out.Records {
+		tenant := r.Labels[result.TenantLabel]
+		if _, sent := w.of(tenant)[r.Name]; !sent {
+			t.Errorf("%s of %q was never sent", r.Name, tenant)
+		}
+		id := fmt.Sprint(r.Phase, r.ID)
+		if ids[id] {
+			t.Errorf("%s is there twice", id)
+		}
+		ids[id] = true
+	}
+}
+
+// TestTenantsIndependent holds that another tenant changes neither the prompts nor the arrivals of one.
+func TestTenantsIndependent(t *testing.T) {
+	var prompts []map[string]asked
+	var due [][]time.Duration
+	for _, tenants := range []string{chatTenant, thirdTenant + batchTenant + chatTenant} {
+		w := tenantServer(t)
+		out := run(t, t.Context(), mixJob(t, "base-url: "+w.URL+"\nskip-tokenizer-init: true\nrandom-input-len: 12\nrandom-output-len: 4\ntenants:\n"+tenants))
+		prompts, due = append(prompts, w.of("chat")), append(due, offsets(out, "chat"))
+	}
+	for i := 1; i < len(prompts); i++ {
+		if diff := cmp.Diff(prompts[0], prompts[i]); diff != "" || len(prompts[0]) != 30 {
+			t.Errorf("mix %d sends other prompts: %s", i, diff)
+		}
+		if !slices.Equal(due[0], due[i]) || len(due[0]) != 30 {
+			t.Errorf("mix %d is due at other times:\n%v\n%v", i, due[0], due[i])
+		}
+	}
+}
+
+// TestTenantsKeys gives one tenant a key the server knows and the other one it does not: each fails or
+// succeeds by its own, and no key is written anywhere.
+func TestTenantsKeys(t *testing.T) {
+	srv := start(t, serve.Config{APIKey: "right-key-1234", Models: []string{"alpha"}, Timetable: serve.TimetableConfig{TTFT: time.Millisecond, ITL: time.Millisecond}})
+	j := mixJob(t, "base-url: "+srv.URL()+`
+model: alpha
+random-input-len: 12
+random-output-len: 4
+num-prompts: 5
+tenants:
+  - name: good
+    api-key: right-key-1234
+  - name: bad
+    api-key: wrong-key-5678
+`)
+	out := run(t, t.Context(), j)
+	good, bad := out.Run.Tenants[0].Tally, out.Run.Tenants[1].Tally
+	if good.OK != 5 || bad.Failed != 5 || out.Run.Tally.OK != 5 || out.Run.Tally.Failed != 5 {
+		t.Errorf("good %+v, bad %+v, all %+v", good, bad, out.Run.Tally)
+	}
+	files, err := os.ReadDir(j.Config.Output.OutputDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		data, err := os.ReadFile(filepath.Join(j.Config.Output.OutputDir, f.Name()))
+		if err != nil || bytes.Contains(data, []byte("right-key")) || bytes.Contains(data, []byte("wrong-key")) {
+			t.Errorf("%s holds a key (%v)", f.Name(), err)
+		}
+	}
+}
+
+// TestTenantsStopped stops a run that would go on for long: every tenant ends, and nothing is lost.
+func TestTenantsStopped(t *testing.T) {
+	srv := start(t, serve.Config{Models: []string{"alpha"}, Timetable: serve.TimetableConfig{TTFT: time.Millisecond, ITL: time.Millisecond}})
+	j := mixJob(t, "base-url: "+srv.URL()+`
+model: alpha
+skip-tokenizer-init: true
+random-input-len: 12
+random-output-len: 4
+duration: 10m
+tenants:
+  - {name: paced, request-rate: 100}
+  - {name: closed, max-concurrency: 2}
+`)
+	stop := make(chan struct{})
+	live := &driver.Live{}
+	j.Stop, j.Live = stop, live
+	done := make(chan *Outcome)
+	go func() {
+		out, err := Run(context.Background(), j)
+		if err != nil {
+			t.Error(err)
+		}
+		done <- out
+	}()
+	if !await(func() bool { return live.Done.Load() > 20 }) {
+		t.Error("nothing was sent")
+	}
+	close(stop)
+	out := <-done
+	if out.Run.State != result.Interrupted || !out.Run.Tally.Balanced() {
+		t.Errorf("state %s, %+v", out.Run.State, out.Run.Tally)
+	}
+	sum := 0
+	for _, row := range out.Run.Tenants {
+		sum += row.Tally.Due
+	}
+	if sum != out.Run.Tally.Due || out.Run.Tenants[1].Tally.OK == 0 {
+		t.Errorf("rows amount to %d, all to %d", sum, out.Run.Tally.Due)
+	}
+}
+
+// TestTenantsBrokenSource ends every tenant when one cannot go on, and says which.
+func TestTenantsBrokenSource(t *testing.T) {
+	srv := start(t, serve.Config{Models: []string{"alpha"}, Timetable: serve.TimetableConfig{TTFT: time.Millisecond, ITL: time.Millisecond}})
+	stop, halt, done := (&session{}).haltable()
+	halt()
+	<-stop
+	done()
+	_, err := Run(t.Context(), mixJob(t, "base-url: "+srv.URL()+`
+model: alpha
+num-prompts: 3
+tenants:
+  - name: fine
+  - {name: lost, dataset-name: custom, dataset-path: /nowhere/at/all.jsonl}
+`))
+	if err == nil || !strings.Contains(err.Error(), "tenant lost: ") || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a dataset that is nowhere: %v", err)
+	}
+}
+
+func TestTenantsDryRun(t *testing.T) {
+	srv := start(t, serve.Config{Models: []string{"alpha"}})
+	j := mixJob(t, "base-url: "+srv.URL()+"\ntenants:\n"+chatTenant+batchTenant)
+	var out bytes.Buffer
+	j.Stdout = &out
+	if err := DryRun(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"Plan of 2 tenants", "Tenant chat\n", "30 requests at 400 per second", "Tenant batch\n", "sonnet, seed", "closed loop, 3 at a time", "2 requests before"} {
+		if !strings.Contains(out.String(), part) {
+			t.Errorf("the plan lacks %q:\n%s", part, out.String())
+		}
+	}
+	if n := srv.Stats().Requests; n != 0 {
+		t.Errorf("%d requests were sent", n)
+	}
+}
