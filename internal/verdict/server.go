@@ -93,6 +93,19 @@ func inputLengths(in *Input) Finding {
 		"use the served model's own tokenizer (--tokenizer); a chat template adds tokens of its own")
 }
 
+// firstChunk judges whether the first chunk, which ends the compatible TTFT, had anything in it: some
+// servers send a chat's role as soon as a request is accepted.
+func firstChunk(in *Input) Finding {
+	ttft, token := in.Summary.TTFT.Median, in.Summary.Clocks.FirstToken.Median
+	if in.Summary.Clocks.FirstToken.N == 0 || token <= 0 {
+		return unmeasured("No answer had a first token that could be told from the rest.")
+	}
+	return graded(math.Max(0, 1-ttft/token), "share", 0.10, 0,
+		"First chunks had content, so TTFT is the time to a token.",
+		fmt.Sprintf("first chunks were empty: median TTFT is %.2f ms, and the first token came after %.2f ms, so TTFT is too short and TPOT too long.", ttft, token),
+		"read the time to the first token; --goodput first_token:MS judges it")
+}
+
 // chunkTokens judges whether chunks can stand for tokens, as the compatible ITL takes them to.
 func chunkTokens(in *Input) Finding {
 	s := in.Summary.Streaming

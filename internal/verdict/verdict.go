@@ -174,6 +174,7 @@ var checks = []check{
 	{"prefix_cache", prefixCache},
 	{"output_lengths", outputLengths},
 	{"input_lengths", inputLengths},
+	{"first_chunk", firstChunk},
 	{"chunk_tokens", chunkTokens},
 	{"sample_size", sampleSize},
 }

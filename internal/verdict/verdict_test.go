@@ -29,6 +29,7 @@ func healthy() Input {
 	s.TTFT, s.E2EL, s.ITL = dist(1000, 100), dist(1000, 1000), dist(90000, 10)
 	s.Streaming.ITLNoRole, s.Streaming.TokenITL = s.ITL, s.ITL
 	s.Streaming.Chunks, s.Streaming.TokensPerChunk = 91000, 1
+	s.Clocks.FirstToken = s.TTFT
 	s.Clocks.DispatchLag, s.Clocks.SendLag, s.Clocks.Queue = dist(1000, 0), dist(1000, 0), dist(1000, 0)
 	s.Rates = metrics.Rates{Scheduled: ptr(10), Sent: ptr(10), Achieved: ptr(1)}
 	s.Concurrency = metrics.Concurrency{Cap: 8, Peak: 8}
@@ -54,7 +55,7 @@ func TestHealthyRunIsValid(t *testing.T) {
 	if v.Grade != Valid || len(v.Bad()) != 0 {
 		t.Fatalf("verdict %s: %+v", v.Grade, v.Bad())
 	}
-	if want := "21 checks found nothing that would bend these numbers."; v.Sentence != want {
+	if want := "22 checks found nothing that would bend these numbers."; v.Sentence != want {
 		t.Errorf("sentence %q, want %q", v.Sentence, want)
 	}
 	for _, f := range v.Findings {
@@ -120,6 +121,7 @@ func TestBounds(t *testing.T) {
 		{"output_lengths", 0.01, 0.10, func(in *Input, x float64) { in.Summary.Lengths.OutMatch.Honoured = 1 - x }},
 		{"input_lengths", 0.10, 0, func(in *Input, x float64) { in.Summary.Lengths.InputMatch.MeanRatio = 1 + x }},
 		{"input_lengths", 0.10, 0, func(in *Input, x float64) { in.Summary.Lengths.InputMatch.MeanRatio = 1 - x }},
+		{"first_chunk", 0.10, 0, func(in *Input, x float64) { in.Summary.TTFT.Median = in.Summary.Clocks.FirstToken.Median * (1 - x) }},
 		{"chunk_tokens", 1.05, 0, func(in *Input, x float64) { in.Summary.Streaming.TokensPerChunk = x }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -213,6 +215,7 @@ func TestChecksThatDoNotApply(t *testing.T) {
 		{"prefix_cache", func(in *Input) { in.Server = nil }},
 		{"output_lengths", func(in *Input) { in.Summary.Lengths.OutMatch = metrics.Match{} }},
 		{"input_lengths", func(in *Input) { in.Summary.Lengths.InputMatch = metrics.Match{} }},
+		{"first_chunk", func(in *Input) { in.Summary.Clocks.FirstToken = metrics.Dist{} }},
 		{"chunk_tokens", func(in *Input) { in.Summary.Streaming.Chunks = 0 }},
 		{"sample_size", func(in *Input) { in.Settings.Percentiles = nil; in.Summary.TTFT.N = 1 }},
 		{"send_lag", func(in *Input) { in.Summary.Clocks.DispatchLag = metrics.Dist{} }},
