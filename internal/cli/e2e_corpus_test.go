@@ -190,7 +190,8 @@ func TestLMDeployCommandsRun(t *testing.T) {
 				return
 			}
 			var in, out int
-			if _, err := fmt.Sscanf(line[strings.Index(line, "--random-input-len"):], "--random-input-len %d --random-output-len %d", &in, &out); err != nil {
+			_, lengths, _ := strings.Cut(line, "--random-input-len ")
+			if _, err := fmt.Sscanf(lengths, "%d --random-output-len %d", &in, &out); err != nil {
 				t.Fatal(err)
 			}
 			has(t, "block", e.out, fmt.Sprintf("Total generated tokens:                  %-10d\n", 20*out), fmt.Sprintf("Total input tokens:                      %-10d\n", 20*in))

@@ -133,7 +133,6 @@ func TestParseMistakes(t *testing.T) {
 		"two profiles":           {"--sim a@b c@d", []string{"--sim", "c@d", "second"}},
 		"profile and times":      {"--sim Qwen3-8B@A10 --sim-ttft 5ms", []string{"--sim", "--sim-ttft"}},
 		"later level":            {"--confidence-level 0.9", []string{"is known", "intervals other than 95 %"}},
-		"later number":           {"--asr-min-audio-len-sec 5", []string{"--asr-min-audio-len-sec is known", "speech"}},
 		"times of its own":       {"--no-self-timed", []string{"--self-timed", "only traces"}},
 		"missing value":          {"--model", []string{"--model needs a value"}},
 		"missing before flag":    {"--model --port 5", []string{"--model needs a value", `"--port" looks like a flag`}},

@@ -69,8 +69,7 @@ func datasetFlags(b *config.Bench) []Def {
 	defs = append(defs, traceFlags(d)...)
 	defs = append(defs, hubFlags(d)...)
 	defs = append(defs, mediaFlags(d)...)
-	defs = append(defs, talkFlags(d)...)
-	return append(defs, laterDatasetFlags(d)...)
+	return append(defs, talkFlags(d)...)
 }
 
 // datasetNames are all there are, the everyday ones first.
@@ -130,11 +129,6 @@ func fileFlags(d *config.Dataset) []Def {
 		{Name: "custom-ensure-client-side-data", Group: GroupDataset, VLLM: true, value: toggle(&d.Custom.EnsureClientSideData), Help: "send the images of custom_image as data, not by their address"},
 	}
 }
-
-// What a later flag belongs to, as its error says it.
-const (
-	speechDatasets = "speech datasets of the hub"
-)
 
 // groupFlags describe datasets whose prompts begin alike, and files of questions.
 func groupFlags(d *config.Dataset, t *config.Target) []Def {
@@ -205,6 +199,8 @@ func hubFlags(d *config.Dataset) []Def {
 		{Name: "hf-output-len", value: maybeInt(&hf.OutputLen), Meta: "TOKENS", Help: "output length of hf; without it, the dataset's own"},
 		{Name: "blazedit-min-distance", Default: "0.0", value: finite(&hf.BlazeditMin), Help: "least edit distance of Blazedit's rows"},
 		{Name: "blazedit-max-distance", Default: "1.0", value: finite(&hf.BlazeditMax), Help: "greatest edit distance of them"},
+		{Name: "asr-min-audio-len-sec", Default: "0.0", value: float(&hf.ASRMinSec), Meta: "SEC", Help: "leave out recordings of speech datasets that are shorter"},
+		{Name: "asr-max-audio-len-sec", Default: "inf", value: float(&hf.ASRMaxSec), Meta: "SEC", Help: "leave out those that are longer"},
 		{Name: "bfcl-categories", value: str(&hf.BFCLCategories), Help: "categories of function calls, such as simple,multiple"},
 	}
 	for i := range defs {
@@ -243,12 +239,12 @@ func talkFlags(d *config.Dataset) []Def {
 func mediaFlags(d *config.Dataset) []Def {
 	mm := &d.RandomMM
 	defs := []Def{
-		{Name: "random-mm-base-items-per-request", Default: "1", value: integer(&mm.BaseItems), Help: "pictures in each request of random-mm"},
+		{Name: "random-mm-base-items-per-request", Default: "1", value: integer(&mm.BaseItems), Help: "pictures and videos in each request of random-mm"},
 		{Name: "random-mm-num-mm-items-range-ratio", Default: "0.0", value: finite(&mm.ItemsRatio), Help: "spread of their number: r draws from [n*(1-r), n*(1+r)]"},
 		{Name: "random-mm-limit-mm-per-prompt", Default: `{"image": 255, "video": 1}`, value: object(&mm.LimitPerPrompt), Help: "most of each kind"},
 		{
 			Name: "random-mm-bucket-config", Default: "{(256, 256, 1): 0.5, (720, 1280, 1): 0.5, (720, 1280, 16): 0.0}",
-			value: literal(&mm.Buckets), Help: "height, width and frames of pictures, and their share; videos are not made", Meta: "DICT",
+			value: literal(&mm.Buckets), Help: "height, width and frames of pictures, and their share; several frames are a video", Meta: "DICT",
 		},
 	}
 	for i := range defs {
@@ -283,16 +279,4 @@ func slowdown(word string) ([]target, error) {
 		return nil, errors.New("is not a factor above 0")
 	}
 	return []target{{flag: "trace-speed", word: strconv.FormatFloat(1/f, 'g', -1, 64)}}, nil
-}
-
-func laterDatasetFlags(d *config.Dataset) []Def {
-	hf := &d.HF
-	defs := []Def{
-		{Name: "asr-min-audio-len-sec", Default: "0.0", value: float(&hf.ASRMinSec), Needs: speechDatasets, Help: "shortest audio"},
-		{Name: "asr-max-audio-len-sec", Default: "inf", value: float(&hf.ASRMaxSec), Needs: speechDatasets, Help: "longest audio"},
-	}
-	for i := range defs {
-		defs[i].Group, defs[i].VLLM = GroupLater, true
-	}
-	return defs
 }

@@ -1,7 +1,9 @@
 package load
 
 import (
+	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -49,6 +51,7 @@ func others(w *workload.Config, c *config.Bench) {
 		w.Media.Items, w.Media.Ratio = d.RandomMM.BaseItems, d.RandomMM.ItemsRatio
 		w.Media.Sizes, _ = workload.ParseSizes(d.RandomMM.Buckets) // validated before
 		w.Media.Limit, _ = d.RandomMM.Limit()
+		w.Media.Videos = videos(d.RandomMM.LimitPerPrompt)
 	case config.DatasetMultiTurn, config.DatasetAgentic:
 		talk(w, d)
 	case config.DatasetImages, config.DatasetAudio:
@@ -76,7 +79,10 @@ func others(w *workload.Config, c *config.Bench) {
 		}
 	case config.DatasetHF:
 		h := d.HF
-		w.HF = workload.HF{Name: h.Name, Subset: h.Subset, Split: h.Split, Whole: d.NoStream, MinDistance: h.BlazeditMin, MaxDistance: h.BlazeditMax}
+		w.HF = workload.HF{Name: h.Name, Subset: h.Subset, Split: h.Split, Whole: d.NoStream, MinDistance: h.BlazeditMin, MaxDistance: h.BlazeditMax, MinSeconds: float64(h.ASRMinSec)}
+		if most := float64(h.ASRMaxSec); !math.IsInf(most, 1) {
+			w.HF.MaxSeconds = most
+		}
 		if h.BFCLCategories != "" {
 			w.HF.Categories = strings.FieldsFunc(h.BFCLCategories, func(r rune) bool { return r == ',' || r == ' ' })
 		}
@@ -88,6 +94,15 @@ func others(w *workload.Config, c *config.Bench) {
 	case config.DatasetSpeedBench:
 		w.Output, w.Category, w.Subset = d.SpeedBench.OutputLen, d.SpeedBench.Category, d.SpeedBench.Subset
 	}
+}
+
+// videos is the most videos a request may have.
+func videos(limits json.RawMessage) int {
+	limit := map[string]int{"video": 1}
+	if json.Unmarshal(limits, &limit) != nil {
+		return 1 // none given; others were validated before
+	}
+	return max(0, limit["video"])
 }
 
 // talk translates the settings of conversations. Answers are as long as the file says unless a length is asked

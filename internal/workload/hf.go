@@ -22,6 +22,8 @@ type HF struct {
 	Categories  []string // of function calls
 	MinDistance float64  // edits of Blazedit
 	MaxDistance float64
+	MinSeconds  float64 // of recordings
+	MaxSeconds  float64 // 0: no bound
 }
 
 // hubBuffer is how many rows a streamed dataset is shuffled within, as the Hugging Face library does it.
@@ -76,6 +78,10 @@ func newHub(cfg Config, tok Tokenizer, tmpl Template) (*hub, int, error) {
 		h.stop()
 		return nil, 0, err
 	}
+	if err := h.takes(); err != nil {
+		h.stop()
+		return nil, 0, err
+	}
 	h.prepare(tok)
 	n := cfg.N
 	if n <= 0 {
@@ -86,6 +92,19 @@ func newHub(cfg Config, tok Tokenizer, tmpl Template) (*hub, int, error) {
 		}
 	}
 	return h, n, nil
+}
+
+// takes says whether the endpoint takes what the rows hold.
+func (h *hub) takes() error {
+	switch {
+	case h.rule.media && h.rule.name == "ASR" && !h.cfg.Chat && !h.cfg.Speech:
+		return errors.New("recordings go to --backend openai-audio, or into the messages of openai-chat")
+	case h.rule.media && !h.cfg.Chat && !h.cfg.Speech:
+		return errors.New("images and videos go into chat messages: use --backend openai-chat")
+	case h.cfg.Speech && !h.rule.media:
+		return errors.New("openai-audio takes recordings, and no column has some (audio is looked for)")
+	}
+	return nil
 }
 
 // tally counts the rows by reading them once.
@@ -128,7 +147,7 @@ func (h *hub) dressed() bool { return h.rule.template && h.tmpl != nil && !h.cfg
 // findRule looks for the dataset's id in its name or path.
 func findRule(cfg *Config) (hubRule, bool) {
 	place := strings.ReplaceAll(cfg.Path, "--", "/") // as the hub's cache names folders
-	for _, r := range hubRules {
+	for _, r := range slices.Concat(hubRules, hubMediaRules) {
 		for _, id := range r.ids {
 			if cfg.HF.Name == id || cfg.HF.Name == "" && strings.Contains("/"+place+"/", "/"+id+"/") {
 				return r, true
@@ -148,11 +167,19 @@ func (h *hub) guess() error {
 		return err
 	}
 	rule, note, err := detect(row)
-	if err != nil {
+	rule, more := withMedia(rule, row, &h.cfg)
+	if err != nil && !(h.cfg.Speech && rule.media) { // a recording needs no prompt
 		return fmt.Errorf("%s: %w", h.cfg.Path, err)
 	}
+	if err != nil {
+		rule.name, rule.output, note = "recordings", 1024, ""
+	}
 	h.rule = rule
-	h.add(note)
+	for _, n := range []string{note, more} {
+		if n != "" {
+			h.add(n)
+		}
+	}
 	h.buffer = append(h.buffer, row)
 	return nil
 }
@@ -340,6 +367,9 @@ func (h *hub) build(s *scratch, j job) (call.Request, bool, error) {
 		return call.Request{}, false, nil
 	}
 	req := call.Request{In: in, MaxOut: max(1, out), Extra: c.extra}
+	if len(c.media) > 0 {
+		return req, true, h.attach(&req, c, text)
+	}
 	if c.messages != nil {
 		req.Prompt.Messages = c.messages
 		return req, true, nil

@@ -16,6 +16,7 @@ type candidate struct {
 	out      int             // tokens of output, where the row says so
 	messages json.RawMessage // instead of the prompt, for chat
 	extra    json.RawMessage // further fields of the body
+	media    []medium        // that go with the prompt
 }
 
 // hubRule is how the rows of some datasets are read.
@@ -25,6 +26,7 @@ type hubRule struct {
 	split    string
 	output   int  // FromData: as long as the answer
 	template bool // prompts are dressed as chat messages
+	media    bool // prompts go with images, videos or sounds
 	check    func(in, out int) bool
 	read     func(row fields, cfg *HF) (c candidate, keep bool, err error)
 }

@@ -24,13 +24,14 @@ import (
 type Media struct {
 	Items   int     // to a request
 	Ratio   float64 // spread of their number
-	Limit   int     // most of them
+	Limit   int     // most pictures
+	Videos  int     // most videos
 	Sizes   []PictureSize
 	Inline  bool // files are sent as data instead of by their address
 	Message bool // audio goes into a chat message
 }
 
-// PictureSize is a size and how likely it is.
+// PictureSize is a size and how likely it is; several frames are a video.
 type PictureSize struct {
 	Height, Width, Frames int
 	Share                 float64
@@ -77,8 +78,12 @@ func ParseSizes(s string) ([]PictureSize, error) {
 // apart, so that requests can be made in any order.
 type pictured struct {
 	*random
-	sum float64
+	sum         float64
+	moving      bool // there are videos
+	notesVideos remarks
 }
+
+func (p *pictured) notes() []string { return append(p.random.notes(), p.notesVideos.notes()...) }
 
 func newPictured(cfg Config, tok Tokenizer) (*pictured, error) {
 	if !cfg.Chat {
@@ -86,10 +91,13 @@ func newPictured(cfg Config, tok Tokenizer) (*pictured, error) {
 	}
 	p := &pictured{}
 	for _, b := range cfg.Media.Sizes {
-		if b.Frames > 1 && b.Share > 0 {
-			return nil, fmt.Errorf("videos are not made by this version: give (%d, %d, %d) a share of 0", b.Height, b.Width, b.Frames)
-		}
 		p.sum += b.Share
+		if b.Frames > 1 && b.Share > 0 {
+			p.moving = true
+		}
+	}
+	if p.moving {
+		p.notesVideos.add("videos are Motion JPEG in AVI files; vLLM's client sends MPEG-4, whose files are of another size")
 	}
 	if p.sum <= 0 && cfg.Media.Items > 0 {
 		return nil, errors.New("no size of picture has a share above 0")
@@ -106,42 +114,72 @@ func (p *pictured) build(s *scratch, j job) (call.Request, bool, error) {
 	}
 	draws := rng.New(p.cfg.Seed, "pictures", uint64(j.index))
 	parts := []any{textPart(req.Prompt.Text)}
+	left := [2]int{p.cfg.Media.Limit, p.cfg.Media.Videos}
 	for range p.count(draws) {
-		data, err := noise(draws, p.size(draws))
+		size, ok := p.size(draws, left)
+		if !ok {
+			break
+		}
+		part, err := p.part(draws, size)
 		if err != nil {
 			return req, false, err
 		}
-		parts = append(parts, imagePart("data:image/jpeg;base64,"+base64.StdEncoding.EncodeToString(data)))
+		left[size.modality()]--
+		parts = append(parts, part)
 	}
 	messages, err := rawJSON([]any{map[string]any{"role": "user", "content": parts}})
 	req.Prompt = call.Prompt{Messages: messages}
 	return req, keep, err
 }
 
-// count draws the number of pictures.
+// modality is 0 for pictures and 1 for videos.
+func (s PictureSize) modality() int { return min(1, s.Frames-1) }
+
+// part makes a picture or a video.
+func (p *pictured) part(draws *rand.Rand, size PictureSize) (any, error) {
+	if size.modality() == 0 {
+		data, err := noise(draws, size)
+		return imagePart(dataURL("image/jpeg", data)), err
+	}
+	data, err := video(draws, size)
+	return videoPart(dataURL("video/x-msvideo", data)), err
+}
+
+// count draws the number of pictures and videos.
 func (p *pictured) count(draws *rand.Rand) int {
 	m := p.cfg.Media
 	n := float64(m.Items)
 	low := max(0, int(math.Floor(n*(1-m.Ratio))))
-	high := min(m.Limit, int(math.Ceil(n*(1+m.Ratio))))
+	most := m.Limit
+	if p.moving {
+		most += m.Videos
+	}
+	high := min(most, int(math.Ceil(n*(1+m.Ratio))))
 	if high <= low {
-		return min(low, m.Limit)
+		return min(low, most)
 	}
 	return low + draws.IntN(high-low+1)
 }
 
-func (p *pictured) size(draws *rand.Rand) PictureSize {
-	at := draws.Float64() * p.sum
-	var last PictureSize
+// size draws one by the shares of those of which there may be more.
+func (p *pictured) size(draws *rand.Rand, left [2]int) (last PictureSize, ok bool) {
+	fine := func(b PictureSize) bool { return b.Share > 0 && left[b.modality()] > 0 }
+	sum := 0.0
 	for _, b := range p.cfg.Media.Sizes {
-		if b.Share > 0 {
-			if last = b; at < b.Share {
+		if fine(b) {
+			sum += b.Share
+		}
+	}
+	at := draws.Float64() * sum
+	for _, b := range p.cfg.Media.Sizes {
+		if fine(b) {
+			if last, ok = b, true; at < b.Share {
 				break
 			}
 			at -= b.Share
 		}
 	}
-	return last
+	return last, ok
 }
 
 // noise is a picture nothing can compress or has seen before.
@@ -164,6 +202,14 @@ func textPart(text string) any { return map[string]any{"type": "text", "text": t
 
 func imagePart(url string) any {
 	return map[string]any{"type": "image_url", "image_url": map[string]any{"url": url}}
+}
+
+func videoPart(url string) any {
+	return map[string]any{"type": "video_url", "video_url": map[string]any{"url": url}}
+}
+
+func dataURL(kind string, data []byte) string {
+	return "data:" + kind + ";base64," + base64.StdEncoding.EncodeToString(data)
 }
 
 // album is custom_image and custom_audio: rows of JSON lines with files beside their prompts.
@@ -295,7 +341,7 @@ func (a *album) url(name string) (string, error) {
 	if !a.cfg.Media.Inline {
 		return "file://" + local, nil
 	}
-	data, err := a.content(local)
+	data, err := content(&a.cfg, local)
 	if err != nil {
 		return "", err
 	}
@@ -303,14 +349,17 @@ func (a *album) url(name string) (string, error) {
 	if kind == "jpg" || kind == "" {
 		kind = "jpeg"
 	}
-	return "data:image/" + kind + ";base64," + base64.StdEncoding.EncodeToString(data), nil
+	return dataURL("image/"+kind, data), nil
 }
 
 // content reads a file as named, or beside the dataset's own.
-func (a *album) content(name string) ([]byte, error) {
-	file, err := a.cfg.Open(name)
-	if err != nil && !path.IsAbs(name) {
-		if beside, other := a.cfg.Open(path.Join(path.Dir(a.cfg.Path), name)); other == nil {
+func content(cfg *Config, name string) ([]byte, error) {
+	file, err := cfg.Open(name)
+	for _, dir := range []string{path.Dir(cfg.Path), cfg.Path} {
+		if err == nil || path.IsAbs(name) {
+			break
+		}
+		if beside, other := cfg.Open(path.Join(dir, name)); other == nil {
 			file, err = beside, nil
 		}
 	}
@@ -326,7 +375,7 @@ func (a *album) content(name string) ([]byte, error) {
 
 // speech puts a sound file into a request: as such, or into a chat message.
 func (a *album) speech(req *call.Request, name, text string) error {
-	data, err := a.content(strings.TrimPrefix(name, "file://"))
+	data, err := content(&a.cfg, strings.TrimPrefix(name, "file://"))
 	if err != nil {
 		return err
 	}
@@ -338,11 +387,12 @@ func (a *album) speech(req *call.Request, name, text string) error {
 	if kind == "" {
 		kind = "wav"
 	}
-	req.Prompt.Messages, err = rawJSON([]any{map[string]any{"role": "user", "content": []any{
-		textPart(text),
-		map[string]any{"type": "input_audio", "input_audio": map[string]any{"data": base64.StdEncoding.EncodeToString(data), "format": kind}},
-	}}})
+	req.Prompt.Messages, err = rawJSON([]any{map[string]any{"role": "user", "content": []any{textPart(text), audioPart(kind, data)}}})
 	return err
+}
+
+func audioPart(kind string, data []byte) any {
+	return map[string]any{"type": "input_audio", "input_audio": map[string]any{"data": base64.StdEncoding.EncodeToString(data), "format": kind}}
 }
 
 // wavSeconds is how long a WAV file plays; 0 for other files.

@@ -216,7 +216,6 @@ func TestPictures(t *testing.T) {
 	}
 	for want, change := range map[string]func(*Config){
 		"openai-chat": func(c *Config) { c.Chat = false },
-		"videos":      func(c *Config) { c.Media.Sizes = []PictureSize{{4, 4, 9, 1}} },
 		"share above": func(c *Config) { c.Media.Sizes = nil },
 	} {
 		bad := cfg

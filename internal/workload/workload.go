@@ -120,7 +120,7 @@ func Default(name string) (Config, error) {
 		cfg.Input, cfg.Output = 1024, 128
 	case "random-mm":
 		cfg.Input, cfg.Output = 1024, 128
-		cfg.Media = Media{Items: 1, Limit: 255, Sizes: []PictureSize{{256, 256, 1, 0.5}, {720, 1280, 1, 0.5}}}
+		cfg.Media = Media{Items: 1, Limit: 255, Videos: 1, Sizes: []PictureSize{{256, 256, 1, 0.5}, {720, 1280, 1, 0.5}}}
 	case "sonnet":
 		cfg.Input, cfg.Output, cfg.Prefix = 550, 150, 200
 	case "sharegpt":

@@ -1,0 +1,275 @@
+package workload
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"image/jpeg"
+	"image/png"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"spate/internal/rng"
+)
+
+const (
+	smallPNG = "\x89PNG\r\n\x1a\nrest"
+	smallMP4 = "\x00\x00\x00\x18ftypisomrest"
+)
+
+// quoted is a text as JSON has it, bytes that are no text included.
+func quoted(s string) string {
+	b, _ := json.Marshal(base64.StdEncoding.EncodeToString([]byte(s)))
+	return string(b)
+}
+
+// parts shows the content of a message.
+func parts(raw json.RawMessage) string {
+	var m []struct {
+		Content []struct {
+			Type, Text string
+			ImageURL   struct{ URL string }          `json:"image_url"`
+			VideoURL   struct{ URL string }          `json:"video_url"`
+			Audio      struct{ Data, Format string } `json:"input_audio"`
+		}
+	}
+	if err := json.Unmarshal(raw, &m); err != nil || len(m) != 1 {
+		return fmt.Sprintf("%s: %v", raw, err)
+	}
+	var out []string
+	for _, p := range m[0].Content {
+		out = append(out, strings.TrimSpace(p.Type+" "+p.Text+p.ImageURL.URL+p.VideoURL.URL+p.Audio.Format+" "+p.Audio.Data))
+	}
+	return strings.Join(out, " | ")
+}
+
+func TestHubMediaRules(t *testing.T) {
+	png64 := base64.StdEncoding.EncodeToString([]byte(smallPNG))
+	mp464 := base64.StdEncoding.EncodeToString([]byte(smallMP4))
+	sound := wav(1)
+	sound64 := base64.StdEncoding.EncodeToString([]byte(sound))
+	open := onDisk(map[string]string{
+		"arena.jsonl":   `{"conversation": [[{"role": "user", "content": "what is it"}], [{"role": "assistant", "content": "a cat"}]], "images": [` + quoted(smallPNG) + `, "http://x/second.png"]}`,
+		"bench.jsonl":   `{"turns": [[{"role": "user", "content": "and this"}]], "images": [{"bytes": null, "path": "pics/a.png"}]}`,
+		"pics/a.png":    smallPNG,
+		"mmvu.jsonl":    `{"question": "which one", "choices": {"B": "two", "A": "one", "C": null}, "video": "clips/v.mp4"}`,
+		"clips/v.mp4":   smallMP4,
+		"mmvu2.jsonl":   `{"question": "which one", "choices": {}, "video": "https://x/v.mp4"}`,
+		"star.jsonl":    `{"question": "what colour Options: A: red, B: blue", "image": ` + quoted(smallPNG) + `}`,
+		"llava.jsonl":   `{"conversations": [{"from": "human", "value": "acegik"}, {"from": "gpt", "value": "acegi"}], "image": ` + quoted(smallPNG) + `}`,
+		"own.jsonl":     `{"prompt": "look", "image": ` + quoted(smallPNG) + `}`,
+		"speech.jsonl":  `{"text": "it was so", "audio": ` + quoted(sound) + `}`,
+		"samples.jsonl": `{"audio": {"array": [0, 0.5, -1, 2], "sampling_rate": 4}}`,
+	})
+	picture, video := "image_url data:image/png;base64,"+png64, "video_url data:video/mp4;base64,"+mp464
+	for _, c := range []struct {
+		path, id string
+		want     string
+		out      int
+	}{
+		{"arena.jsonl", "lmarena-ai/VisionArena-Chat", "text what is it | " + picture, 128},
+		{"bench.jsonl", "lmarena-ai/vision-arena-bench-v0.1", "text and this | " + picture, 128},
+		{"mmvu.jsonl", "yale-nlp/MMVU", "text which one A.one B.two | " + video, 128},
+		{"mmvu2.jsonl", "yale-nlp/MMVU", "text which one | video_url https://x/v.mp4", 128},
+		{"star.jsonl", "Lin-Chen/MMStar", "text what colour | " + picture, 128},
+		{"llava.jsonl", "lmms-lab/LLaVA-OneVision-Data", "text acegik | " + picture, 6},
+		{"own.jsonl", "", "text look | " + picture, 256},
+		{"speech.jsonl", "openslr/librispeech_asr", "text | input_audio wav " + sound64, 1024},
+	} {
+		cfg := Config{Dataset: "hf", Path: c.path, Open: open, Chat: true, HF: HF{Name: c.id}}
+		got, notes := requests(t, cfg, &letters{}, nil)
+		if len(got) != 1 || parts(got[0].Prompt.Messages) != c.want || got[0].MaxOut != c.out {
+			t.Errorf("%s: %+v, want %s; notes %q", c.path, got, c.want, notes)
+		}
+	}
+	cfg := Config{Dataset: "hf", Open: open, Speech: true, HF: HF{Name: "facebook/voxpopuli"}}
+	for path, seconds := range map[string]float64{"speech.jsonl": 1, "samples.jsonl": 1} {
+		cfg.Path = path
+		got, _ := requests(t, cfg, nil, nil)
+		if a := got[0].Prompt.Audio; len(got) != 1 || a == nil || a.Name != "audio.wav" || a.Seconds != seconds || got[0].MaxOut != 1024 {
+			t.Errorf("%s: %+v", path, a)
+		}
+	}
+	cfg.HF = HF{} // found by its column
+	if got, notes := requests(t, cfg, nil, nil); got[0].Prompt.Audio == nil || !strings.Contains(fmt.Sprint(notes), `"audio"`) {
+		t.Errorf("%+v, %q", got, notes)
+	}
+	cfg = Config{Dataset: "hf", Path: "own.jsonl", Open: open}
+	if got, notes := requests(t, cfg, nil, nil); got[0].Prompt.Text != "look" || !strings.Contains(fmt.Sprint(notes), `"image" is left out`) {
+		t.Errorf("%+v, %q", got, notes)
+	}
+}
+
+// TestHubPictures reads images as the Hugging Face library saves them.
+func TestHubPictures(t *testing.T) {
+	got, _ := requests(t, Config{Dataset: "hf", Path: "pictures", Open: saved(t), Chat: true, NoShuffle: true, HF: HF{Name: "Lin-Chen/MMStar"}}, nil, nil)
+	if len(got) != 2 {
+		t.Fatalf("%d requests", len(got))
+	}
+	for i, want := range []string{"text what is it?", "text and this?"} {
+		words := strings.SplitN(parts(got[i].Prompt.Messages), " | image_url data:image/png;base64,", 2)
+		data, err := base64.StdEncoding.DecodeString(words[len(words)-1])
+		if err != nil || words[0] != want {
+			t.Fatalf("%q, %v", words, err)
+		}
+		if img, err := png.DecodeConfig(bytes.NewReader(data)); err != nil || img.Width != 4 || img.Height != 3 {
+			t.Errorf("%+v, %v", img, err)
+		}
+	}
+}
+
+func TestHubMediaRefused(t *testing.T) {
+	open := onDisk(map[string]string{
+		"p.jsonl": `{"question": "x", "image": "gone.png"}`, "s.jsonl": `{"audio": "http://x/a.wav"}`, "t.jsonl": `{"prompt": "x"}`,
+		"r.jsonl": `{"audio": {"array": [0.5]}}`, "l.jsonl": `{"question": "x", "image": "` + strings.Repeat("?", 2000) + `"}`, "n.jsonl": `{"question": "x", "image": 7}`,
+	})
+	for _, c := range []struct {
+		path string
+		cfg  Config
+		want string
+	}{
+		{"p.jsonl", Config{HF: HF{Name: "Lin-Chen/MMStar"}}, "openai-chat"},
+		{"p.jsonl", Config{Chat: true, HF: HF{Name: "Lin-Chen/MMStar"}}, "gone.png"},
+		{"l.jsonl", Config{Chat: true, HF: HF{Name: "Lin-Chen/MMStar"}}, "neither"},
+		{"n.jsonl", Config{Chat: true, HF: HF{Name: "Lin-Chen/MMStar"}}, "is no image"},
+		{"s.jsonl", Config{HF: HF{Name: "LIUM/tedlium"}}, "openai-audio"},
+		{"s.jsonl", Config{Speech: true, HF: HF{Name: "LIUM/tedlium"}}, "downloads nothing"},
+		{"r.jsonl", Config{Speech: true, HF: HF{Name: "LIUM/tedlium"}}, "without their rate"},
+		{"t.jsonl", Config{Speech: true, HF: HF{Name: "LIUM/tedlium"}}, `no "audio"`},
+		{"t.jsonl", Config{Speech: true}, "takes recordings"},
+	} {
+		c.cfg.Dataset, c.cfg.Path, c.cfg.Open, c.cfg.N = "hf", c.path, open, 1
+		s, err := New(c.cfg, nil, nil)
+		if err == nil {
+			_, err = s.Next(t.Context())
+			if e := s.Close(); e != nil {
+				t.Fatal(e)
+			}
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.path, err, c.want)
+		}
+	}
+}
+
+// TestRecordingsByLength leaves out what is too short or too long, as far as a file says how long it is.
+func TestRecordingsByLength(t *testing.T) {
+	flac := append([]byte("fLaC\x80\x00\x00\x22"), make([]byte, 34)...)
+	binary.BigEndian.PutUint64(flac[18:], 16000<<44|1<<41|15<<36|40000) // 2.5 s
+	if s := soundSeconds(flac); s != 2.5 {
+		t.Fatalf("%v s", s)
+	}
+	rows := ""
+	for _, s := range []string{wav(0.5), wav(3), string(flac), "OggS unknown"} {
+		rows += `{"audio": ` + quoted(s) + "}\n"
+	}
+	cfg := Config{Dataset: "hf", Path: "a.jsonl", Open: onDisk(map[string]string{"a.jsonl": rows}), Speech: true, NoShuffle: true, HF: HF{Name: "kensho/spgispeech", MinSeconds: 1, MaxSeconds: 2.6}}
+	got, _ := requests(t, cfg, nil, nil)
+	var names []string
+	for _, r := range got {
+		names = append(names, r.Prompt.Audio.Name)
+	}
+	if d := cmp.Diff([]string{"audio.flac", "audio.ogg"}, names); d != "" {
+		t.Error(d)
+	}
+}
+
+// riff splits a list of chunks; lists begin with their name.
+func riff(t *testing.T, b []byte) (out [][2]string) {
+	t.Helper()
+	for len(b) > 0 {
+		if len(b) < 8 {
+			t.Fatalf("%d bytes behind the last piece", len(b))
+		}
+		n := int(binary.LittleEndian.Uint32(b[4:]))
+		if n > len(b)-8 {
+			t.Fatalf("piece %q of %d bytes in %d", b[:4], n, len(b)-8)
+		}
+		out = append(out, [2]string{string(b[:4]), string(b[8 : 8+n])})
+		b = b[min(len(b), 8+n+n%2):]
+	}
+	return out
+}
+
+// TestVideo takes a made-up video apart: its frames are pictures of the size, and the index points at them.
+func TestVideo(t *testing.T) {
+	data, err := video(rng.New(1, "v"), PictureSize{Height: 17, Width: 33, Frames: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := riff(t, data)
+	if len(file) != 1 || file[0][0] != "RIFF" || !strings.HasPrefix(file[0][1], "AVI ") {
+		t.Fatalf("%.40q", data)
+	}
+	pieces := riff(t, []byte(file[0][1][4:]))
+	if len(pieces) != 3 || !strings.HasPrefix(pieces[0][1], "hdrl") || !strings.HasPrefix(pieces[1][1], "movi") || pieces[2][0] != "idx1" {
+		t.Fatalf("%.20q", pieces)
+	}
+	head := riff(t, []byte(pieces[0][1][4:]))
+	word := func(s string, i int) uint32 { return binary.LittleEndian.Uint32([]byte(s)[4*i:]) }
+	if h := head[0][1]; len(h) != 56 || word(h, 0) != 33333 || word(h, 4) != 5 || word(h, 8) != 33 || word(h, 9) != 17 {
+		t.Errorf("header %q", h)
+	}
+	stream := riff(t, []byte(head[1][1][4:]))
+	if len(stream[0][1]) != 56 || len(stream[1][1]) != 40 || !strings.HasPrefix(stream[0][1], "vidsMJPG") {
+		t.Errorf("stream %q", stream)
+	}
+	movi, seen := pieces[1][1], map[string]bool{}
+	for i, f := range riff(t, []byte(movi[4:])) {
+		img, err := jpeg.DecodeConfig(strings.NewReader(f[1]))
+		if err != nil || f[0] != "00dc" || img.Width != 33 || img.Height != 17 {
+			t.Fatalf("frame %d: %+v, %v", i, img, err)
+		}
+		at, n := word(pieces[2][1], 4*i+2), word(pieces[2][1], 4*i+3)
+		if movi[at:at+4] != "00dc" || int(n) != len(f[1]) {
+			t.Errorf("frame %d is not at %d", i, at)
+		}
+		seen[f[1]] = true
+	}
+	if len(seen) != 5 || len(pieces[2][1]) != 5*16 {
+		t.Errorf("%d different frames, an index of %d bytes", len(seen), len(pieces[2][1]))
+	}
+}
+
+// TestVideos: a request has at most as many of each kind as it may.
+func TestVideos(t *testing.T) {
+	cfg := Config{Dataset: "random-mm", N: 20, Input: 3, Output: 2, Chat: true, Media: Media{Items: 3, Limit: 9, Videos: 1, Sizes: []PictureSize{{8, 8, 1, 0.5}, {8, 8, 2, 0.5}}}}
+	got, notes := requests(t, cfg, flat{1000}, nil)
+	most := 0
+	for _, r := range got {
+		p := parts(r.Prompt.Messages)
+		videos, images := strings.Count(p, "video_url data:video/x-msvideo;base64,"), strings.Count(p, "image_url data:image/jpeg")
+		if videos+images != 3 || videos > 1 {
+			t.Errorf("%d videos and %d images", videos, images)
+		}
+		most = max(most, videos)
+	}
+	if most != 1 || !strings.Contains(fmt.Sprint(notes), "Motion JPEG") {
+		t.Errorf("at most %d videos; notes %q", most, notes)
+	}
+	cfg.Media.Sizes = []PictureSize{{8, 8, 2, 1}}
+	for _, r := range first(requests(t, cfg, flat{1000}, nil)) {
+		if n := strings.Count(parts(r.Prompt.Messages), "video_url"); n != 1 {
+			t.Errorf("%d videos where one is allowed", n)
+		}
+	}
+}
+
+func FuzzMedia(f *testing.F) {
+	f.Add("image", smallPNG)
+	f.Add("audio", "fLaC\x80\x00\x00\x22")
+	f.Add("video", "https://x/y")
+	f.Fuzz(func(t *testing.T, kind, v string) {
+		m, err := mediaOf(kind, []any{v, map[string]any{"bytes": v, "path": "x"}, map[string]any{"array": []any{1.0, v}, "sampling_rate": 8.0}})
+		if err == nil && len(m) == 0 {
+			t.Fatal("samples are lost")
+		}
+		if s := soundSeconds([]byte(v)); !(s >= 0) {
+			t.Fatalf("%v seconds", s)
+		}
+	})
+}
