@@ -72,7 +72,8 @@ type session struct {
 
 	tenants  []*session // of a run of several; each has its own settings, target, tokens and load
 	tenant   *tenant    // which of them this session is; nil for the run itself
-	starting sync.Mutex // guards the tenants' beginnings and the plan on disk
+	starting sync.Mutex // guards the tenants' beginnings
+	planning sync.Mutex // guards the plan on disk
 }
 
 // Run measures a server as the settings say. An error means that there is no result; failed requests

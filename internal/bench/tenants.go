@@ -313,22 +313,30 @@ func (s *session) tenantBegan(place int, at time.Duration) {
 		return
 	}
 	s.writing.Go(func() {
-		s.starting.Lock() // also while it is written: the last one to write knows all
-		defer s.starting.Unlock()
-		planned, first := *s.run, call.Unset
-		planned.Tenants = slices.Clone(s.run.Tenants)
-		for i, t := range s.tenants {
-			if at := t.tenant.start; at != call.Unset {
-				planned.Tenants[i].Plan.Start = at
-				if first == call.Unset || at < first {
-					first = at
-				}
-			}
-		}
-		if err := s.folder.Began(&planned, first); err != nil {
+		s.planning.Lock() // one file at a time, and the last one to write knows all
+		defer s.planning.Unlock()
+		planned, first := s.begunPlan()
+		if err := s.folder.Began(planned, first); err != nil {
 			s.say("note: %v", err)
 		}
 	})
+}
+
+// begunPlan is the run as planned with what is known of the tenants' beginnings, and the first of them.
+func (s *session) begunPlan() (*result.Run, time.Duration) {
+	s.starting.Lock() // never held while a file is written: requests wait for it
+	defer s.starting.Unlock()
+	planned, first := *s.run, call.Unset
+	planned.Tenants = slices.Clone(s.run.Tenants)
+	for i, t := range s.tenants {
+		if at := t.tenant.start; at != call.Unset {
+			planned.Tenants[i].Plan.Start = at
+			if first == call.Unset || at < first {
+				first = at
+			}
+		}
+	}
+	return &planned, first
 }
 
 // firstTenantFrom is where the measured part of the run begins: with that of the first tenant to begin.

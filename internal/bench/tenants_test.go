@@ -334,13 +334,46 @@ tenants:
 	}
 }
 
-// TestTenantsBrokenSource ends every tenant when one cannot go on, and says which.
-func TestTenantsBrokenSource(t *testing.T) {
-	srv := start(t, serve.Config{Models: []string{"alpha"}, Timetable: serve.TimetableConfig{TTFT: time.Millisecond, ITL: time.Millisecond}})
-	stop, halt, done := (&session{}).haltable()
+// TestTenantsHalt holds that the user's word and a tenant's end stop the others, in any order.
+func TestTenantsHalt(t *testing.T) {
+	word := make(chan struct{})
+	stop, halt, done := (&session{Job: Job{Stop: word}}).haltable()
+	close(word)
+	<-stop
+	halt()
+	done()
+	stop, halt, done = (&session{}).haltable()
 	halt()
 	<-stop
 	done()
+}
+
+// TestTenantsWarmTogether gives all tenants one time to warm up: their measured parts begin at one moment.
+func TestTenantsWarmTogether(t *testing.T) {
+	w := tenantServer(t)
+	out := run(t, t.Context(), mixJob(t, "base-url: "+w.URL+`
+model: alpha
+skip-tokenizer-init: true
+random-input-len: 12
+random-output-len: 4
+num-prompts: 8
+warmup-duration: 100ms
+tenants:
+  - {name: one, request-rate: 100}
+  - {name: two, request-rate: 300}
+`))
+	one, two := &out.Run.Tenants[0], &out.Run.Tenants[1]
+	if one.Plan.Start != two.Plan.Start || out.Run.Plan.Start != one.Plan.Start || one.Tally.OK != 8 || two.Tally.OK != 8 {
+		t.Errorf("start %v and %v of %v, %+v and %+v", one.Plan.Start, two.Plan.Start, out.Run.Plan.Start, one.Tally, two.Tally)
+	}
+	if one.Summary.Warmup.Requests == 0 || two.Summary.Warmup.Requests <= one.Summary.Warmup.Requests {
+		t.Errorf("warm-up of %d and %d requests at 100 and 300 per second", one.Summary.Warmup.Requests, two.Summary.Warmup.Requests)
+	}
+}
+
+// TestTenantsWithoutData says which tenant's dataset is missing.
+func TestTenantsWithoutData(t *testing.T) {
+	srv := start(t, serve.Config{Models: []string{"alpha"}, Timetable: serve.TimetableConfig{TTFT: time.Millisecond, ITL: time.Millisecond}})
 	_, err := Run(t.Context(), mixJob(t, "base-url: "+srv.URL()+`
 model: alpha
 num-prompts: 3

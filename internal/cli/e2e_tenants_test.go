@@ -102,7 +102,7 @@ func tenantViews(t *testing.T, e ended, place string) {
 	printed, _, _ = strings.Cut(printed, "\n\n")
 	has(t, "report", prepare(t, nil, "report", e.folder).want(ExitDone).out, printed)
 	has(t, "show", prepare(t, nil, "show", "last", "--store", place).want(ExitDone).out, printed)
-	has(t, "md", prepare(t, nil, "report", e.folder, "--format", "md").want(ExitDone).out, "| chat |", "| batch | lora-a+lora-b |", "| all |")
+	has(t, "md", prepare(t, nil, "report", e.folder, "--format", "md").want(ExitDone).out, "| chat |", "| batch | lora-a+lora-b |", "| all |", "did not serve all tenants alike")
 
 	table, err := csv.NewReader(strings.NewReader(prepare(t, nil, "report", e.folder, "--format", "csv").want(ExitDone).out)).ReadAll()
 	if err != nil || len(table) != 4 {
@@ -141,7 +141,7 @@ func tenantViews(t *testing.T, e ended, place string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	has(t, "page", string(html), "<h4>Tenants</h4>", "<td>chat</td><td>alpha</td><td>random</td>", "<td>batch</td><td>lora-a&#43;lora-b</td><td>sonnet</td>", "<td>all</td>")
+	has(t, "page", string(html), "<h4>Tenants</h4>", "<td>chat</td><td>alpha</td><td>random</td>", "<td>batch</td><td>lora-a&#43;lora-b</td><td>sonnet</td>", "<td>all</td>", "did not serve all tenants alike")
 }
 
 // vllmTenants holds that vLLM's file has the rows under vLLM's names.

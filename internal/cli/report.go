@@ -213,7 +213,7 @@ func reportText(w io.Writer, set []runs.Entry) error {
 
 // html is the page, with what the figures say and what limited each run.
 func html(w io.Writer, set []runs.Entry, f reportFlags) error {
-	opt := page.Options{Title: f.title, Says: table.Says(set), Explain: reasons(set)}
+	opt := page.Options{Title: f.title, Says: saysOf(set), Explain: reasons(set)}
 	return page.Write(w, set, opt)
 }
 
@@ -246,7 +246,7 @@ func markdown(w io.Writer, set []runs.Entry, f reportFlags) error {
 	if err := table.Markdown(w, rows, opt); err != nil {
 		return err
 	}
-	sections := append([]page.Section{{Title: "What it says", Sentences: table.Says(set)}}, limits(set)...)
+	sections := append([]page.Section{{Title: "What it says", Sentences: saysOf(set)}}, limits(set)...)
 	for _, s := range sections {
 		if len(s.Sentences) == 0 {
 			continue

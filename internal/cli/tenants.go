@@ -6,6 +6,7 @@ import (
 
 	"spate/internal/config"
 	"spate/internal/flags"
+	"spate/internal/report"
 	"spate/internal/result"
 	"spate/internal/runs"
 	"spate/internal/table"
@@ -67,6 +68,23 @@ func withTenants(set []runs.Entry, opt table.Options) ([]runs.Entry, table.Optio
 		opt.GroupBy = or(opt.GroupBy, "none")
 	}
 	return out, opt
+}
+
+// saysOf is what results say in sentences, that of their tenants included.
+func saysOf(set []runs.Entry) []string {
+	out := table.Says(set)
+	for i := range set {
+		if set[i].Run == nil {
+			continue
+		}
+		for _, sentence := range report.TenantFindings(set[i].Run) {
+			if len(set) > 1 {
+				sentence = set[i].ID + ": " + sentence
+			}
+			out = append(out, sentence)
+		}
+	}
+	return out
 }
 
 func labelled(labels map[string]string, name string) map[string]string {

@@ -141,7 +141,7 @@ func generalFlags() []Def {
 	return []Def{
 		{
 			Name: "config", Group: GroupGeneral, Main: true, value: str(new(string)), Meta: "FILE",
-			Help: "YAML file of flags, keys with - or _; what stands on the command line wins",
+			Help: "YAML file of flags, keys with - or _; what stands on the command line wins; a list of tenants in it is several workloads at once (docs/tenants.md)",
 		},
 		{
 			Name: "help", Group: GroupGeneral, Main: true, value: toggle(new(bool)), Also: also("h"),

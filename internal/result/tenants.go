@@ -23,7 +23,7 @@ type Tenant struct {
 	SLO     []string        `json:"slo,omitempty"` // objectives over the run, as asked for
 	Tally   call.Tally      `json:"tally"`
 	Summary metrics.Summary `json:"summary,omitzero"`
-	Checks  []Check         `json:"slo_met,omitempty"` // of each objective
+	Checks  []Check         `json:"slo_checks,omitempty"` // of each objective
 	Errors  []string        `json:"errors,omitempty"`
 }
 
