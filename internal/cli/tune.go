@@ -249,11 +249,11 @@ func (h *hunted) open(dir string) (*tune.Folder, error) {
 }
 
 // prior asks the simulator what to try first, once the default was measured.
-func (h *hunted) prior(ctx context.Context) func([]tune.Observation) ([]search.Settings, error) {
+func (h *hunted) prior(ctx context.Context) func([]tune.Observation) (*tune.Advice, error) {
 	if h.sim == nil || h.f.Strategy != "auto" && h.f.Strategy != "halving" {
 		return nil
 	}
-	return func(history []tune.Observation) ([]search.Settings, error) {
+	return func(history []tune.Observation) (*tune.Advice, error) {
 		say(h.p.Stderr, "asking the simulator what to try first\n")
 		return tune.Prior(ctx, h.f, h.sim, history)
 	}

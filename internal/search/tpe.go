@@ -19,8 +19,9 @@ type tpe struct {
 }
 
 const (
-	mostGood   = 25 // trials are called good at most; else about half the square root of all
-	candidates = 128
+	mostGood   = 25   // trials are called good at most; else about half the square root of all
+	candidates = 48   // the more, the nearer to the densest place, and the slower it moves
+	lookAway   = 10   // one in so many proposals lies far from all trials: the valley they are in may be the wrong one
 	priorShare = 0.15 // of each mixture is the whole space, so that nothing is ever out of reach
 )
 
@@ -30,14 +31,15 @@ func (t *tpe) startTrials() int { return min(10, 3+len(t.space.Params)) }
 // Next implements Strategy.
 func (t *tpe) Next(history []Trial) (Proposal, bool) {
 	learned := ranked(t.space, history)
-	if len(learned) < t.startTrials() {
+	if len(learned) < t.startTrials() || len(history)%lookAway == lookAway-1 {
 		return t.spread(history, learned)
 	}
-	n := min(max(3, int(math.Ceil(math.Sqrt(float64(len(learned)))/2))), mostGood)
+	n := min(max(2, int(math.Ceil(math.Sqrt(float64(len(learned)))/2))), mostGood)
 	for n > 1 && learned[n-1].Failed {
 		n--
 	}
-	good, bad := t.mixture(learned[:n]), t.mixture(learned[n:])
+	near := min(max(0.5/math.Sqrt(float64(len(learned))), 0.04), 0.25) // few trials say "around here", many "here"
+	good, bad := t.mixture(learned[:n], near), t.mixture(learned[n:], near)
 	draw := rng.New(t.seed, "search-tpe", uint64(len(history)))
 	tried := keys(t.space, history)
 	best, found, top := Settings(nil), false, math.Inf(-1)
@@ -147,13 +149,13 @@ type mixture struct {
 	mass    [][]float64 // of it inside the range, for each centre
 }
 
-func (t *tpe) mixture(trials []*Trial) *mixture {
+func (t *tpe) mixture(trials []*Trial, near float64) *mixture {
 	m := &mixture{space: t.space, width: make([]float64, len(t.space.Params))}
 	for _, trial := range trials {
 		m.centres = append(m.centres, t.space.place(trial.Settings))
 	}
 	for i := range m.width {
-		m.width[i] = m.bandwidth(i)
+		m.width[i] = m.bandwidth(i, near)
 	}
 	for _, c := range m.centres {
 		mass := make([]float64, len(c))
@@ -167,7 +169,7 @@ func (t *tpe) mixture(trials []*Trial) *mixture {
 
 // bandwidth follows Scott's rule on the spread of the centres, within bounds: a single good trial says
 // "around here", not "exactly here".
-func (m *mixture) bandwidth(i int) float64 {
+func (m *mixture) bandwidth(i int, near float64) float64 {
 	var values []float64
 	for _, c := range m.centres {
 		if c[i] != absent {
@@ -186,7 +188,7 @@ func (m *mixture) bandwidth(i int) float64 {
 	}
 	n := float64(len(values))
 	scott := math.Sqrt(sum/n) * math.Pow(n, -1/(float64(len(m.space.Params))+4))
-	return min(max(scott, 0.04), 0.5)
+	return min(max(scott, near), 0.5)
 }
 
 // draw is a place near one of the centres.

@@ -93,7 +93,7 @@ func (b *bout) starts(t testing.TB, strategy string, seed uint64, prior *Virtual
 		def := b.at(t, Step{Settings: f.Defaults(), Share: 1})
 		def.Phase = Trial
 		var err error
-		if tuner.Seeds, err = Prior(context.Background(), &g, &v, []Observation{def}); err != nil {
+		if tuner.Advice, err = Prior(context.Background(), &g, &v, []Observation{def}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -130,7 +130,8 @@ func median(list []int) int {
 }
 
 // BenchmarkTune says how many starts each strategy needs to come within 2 % of the best known point of the
-// eight flags, median over 20 seeds. The simulator that auto asks believes the GPU to be another one.
+// eight flags, median over 20 seeds. The simulator that auto asks believes the GPU to be another one: one that is
+// much like it, and one that is not.
 func BenchmarkTune(b *testing.B) {
 	for b.Loop() {
 		got := contest(b, 20, b.Logf)
@@ -138,6 +139,9 @@ func BenchmarkTune(b *testing.B) {
 		b.ReportMetric(float64(got["auto"]), "auto-starts")
 		if 4*got["auto"] > got["random"] || got["auto died"] > 0 {
 			b.Errorf("auto needs %d starts and random %d; %d died on a rule", got["auto"], got["random"], got["auto died"])
+		}
+		if got["auto, L20"] > got["tpe"] {
+			b.Errorf("a simulator that is wrong costs: %d starts, and %d without", got["auto, L20"], got["tpe"])
 		}
 	}
 }
@@ -148,18 +152,21 @@ func contest(t testing.TB, seeds int, logf func(string, ...any)) map[string]int 
 	bt := newBout(t)
 	best := bt.best(t)
 	logf("best known: %.5g tokens/s at %v", best.Value, best.Settings)
-	wrong := *bt.f
-	wrong.GPU = "A40"
-	prior, err := NewVirtual(&wrong, nil, resolve)
-	if err != nil {
-		t.Fatal(err)
+	believing := func(gpu string) *Virtual {
+		wrong := *bt.f
+		wrong.GPU = gpu
+		v, err := NewVirtual(&wrong, nil, resolve)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
 	}
 	out := map[string]int{}
 	for _, c := range []struct {
 		name, strategy string
 		prior          *Virtual
 		rules          bool
-	}{{"random, no rules", "random", nil, false}, {"random", "random", nil, true}, {"tpe", "tpe", nil, true}, {"auto", "auto", prior, true}} {
+	}{{"random, no rules", "random", nil, false}, {"random", "random", nil, true}, {"tpe", "tpe", nil, true}, {"auto", "auto", believing("A40"), true}, {"auto, L20", "auto", believing("L20"), true}} {
 		var list []int
 		died := 0
 		for seed := range seeds {

@@ -1,22 +1,24 @@
 package tune
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
+	"spate/internal/launch"
 	"spate/internal/search"
 )
 
 // Tuner decides what to do next from what was done: the same file and history give the same step.
 type Tuner struct {
-	File  *File
-	Seeds []search.Settings // what a simulator thinks well of, the best first
+	File   *File
+	Advice *Advice // of a simulator; nil: there is none
 }
 
 // Bounds of a search that goes wrong.
 const (
-	attempts  = 3 // of a step that fails by accident
+	attempts  = 3 // of a step that fails by accident, one that never answers less often: each takes as long as may be
 	failFirst = 6 // trials that fail before a single one has gone well
 )
 
@@ -47,12 +49,21 @@ func retry(history []Observation) (Step, bool) {
 		return Step{}, false
 	}
 	last := history[len(history)-1]
-	if !last.Transient() || last.Attempt+1 >= attempts {
+	if !last.again() {
 		return Step{}, false
 	}
 	s := last.Step
 	s.N, s.Attempt = len(history), last.Attempt+1
 	return s, true
+}
+
+// again reports whether a step failed by accident and is worth another attempt.
+func (o *Observation) again() bool {
+	most := attempts
+	if o.Failure != nil && o.Failure.Kind == launch.Timeout {
+		most--
+	}
+	return o.Transient() && o.Attempt+1 < most
 }
 
 // rate is the load of trials.
@@ -69,7 +80,7 @@ func (t *Tuner) rate(history []Observation) float64 {
 
 // settled are the trials whose fate is known: an accident that will be tried again is none.
 func settled(history []Observation) []Observation {
-	return slices.DeleteFunc(pick(history, Trial), func(o Observation) bool { return o.Transient() && o.Attempt+1 < attempts })
+	return slices.DeleteFunc(pick(history, Trial), func(o Observation) bool { return o.again() })
 }
 
 // trialStep is the next trial, or the default once more.
@@ -120,14 +131,14 @@ func (t *Tuner) propose(done []Observation) (search.Proposal, bool) {
 	rules := space.Allow
 	space.Allow = func(s search.Settings) error {
 		if gone[space.Key(s)] {
-			return fmt.Errorf("it failed by accident %d times", attempts)
+			return errors.New("it failed by accident time and again")
 		}
 		return rules(s)
 	}
-	return t.strategy(search.Learn(space, trials)).Next(trials)
+	return t.strategy(search.Learn(space, trials), done).Next(trials)
 }
 
-func (t *Tuner) strategy(space *search.Space) search.Strategy {
+func (t *Tuner) strategy(space *search.Space, done []Observation) search.Strategy {
 	f := t.File
 	switch f.Strategy {
 	case "grid":
@@ -137,9 +148,9 @@ func (t *Tuner) strategy(space *search.Space) search.Strategy {
 	case "tpe":
 		return search.TPE(space, f.Seed)
 	case "halving":
-		return search.Halving(space, search.First(space, t.Seeds, search.TPE(space, f.Seed)), f.Shares, 3)
+		return search.Halving(space, search.First(space, t.advised(space, done), search.TPE(space, f.Seed)), f.Shares, 3)
 	}
-	then := search.First(space, t.Seeds, search.TPE(space, f.Seed))
+	then := search.First(space, t.advised(space, done), search.TPE(space, f.Seed))
 	if len(f.Shares) > 1 && f.Trials >= halvingFrom {
 		return search.Halving(space, then, f.Shares, 3)
 	}
@@ -247,7 +258,7 @@ func (t *Tuner) heldStep(history []Observation) (Step, bool) {
 func (t *Tuner) turn(history []Observation, phase Phase, list []Observation, rounds int) (Step, bool) {
 	made := 0
 	for _, o := range pick(history, phase) {
-		if !o.Transient() || o.Attempt+1 >= attempts {
+		if !o.again() {
 			made++
 		}
 	}

@@ -310,7 +310,7 @@ func TestVirtualSearch(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = d.Close() }() // the test is over
-		if _, err := Run(t.Context(), d, tuner, v, Options{Prior: func(h []Observation) ([]search.Settings, error) {
+		if _, err := Run(t.Context(), d, tuner, v, Options{Prior: func(h []Observation) (*Advice, error) {
 			return Prior(t.Context(), f, v, h)
 		}}); err != nil {
 			t.Fatal(err)

@@ -27,7 +27,8 @@ type Outcome struct {
 	SpentS   float64         `json:"spent_s"`
 	Line     string          `json:"command"`
 	Sentence string          `json:"sentence"`
-	Seeds    int             `json:"from_simulator"` // trials a simulator proposed
+	Seeds    int             `json:"from_simulator"`              // trials a simulator proposed
+	Doubt    string          `json:"simulator_dropped,omitempty"` // why it was not heard any more
 }
 
 // Judgement is what repeated runs say of the winner against the default.
@@ -168,10 +169,13 @@ func (t *Tuner) Conclude(history []Observation) *Outcome {
 	var list []search.Trial
 	for i := range out.Trials {
 		list = append(list, out.Trials[i].trial())
-		if slices.ContainsFunc(t.Seeds, func(s search.Settings) bool { return space.Key(s) == space.Key(out.Trials[i].Settings) }) {
+	}
+	for _, h := range t.heard(settled(history)) {
+		if h.seen.Trial > 0 {
 			out.Seeds++
 		}
 	}
+	out.Doubt = t.Doubt(history)
 	out.Weights = search.Importance(space, list, t.File.Seed)
 	out.verdicts(t, history)
 	return out

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -14,33 +13,81 @@ import (
 // How far a simulator is asked before its advice is taken.
 const (
 	priorTrials = 160
+	priorParts  = 2    // searches these are divided among
+	partSeed    = 7919 // between their seeds
 	priorShare  = 0.5  // of the length of a run
 	apart       = 0.12 // of the range of some number, or another value of a choice, tells settings apart
 )
 
 // margins are how far within the constraints the settings lie that a simulator proposes, one after the other:
 // where it is a little wrong, what lies on the very edge of them fails.
-var margins = []float64{0.15, 0, 0.3, 0.5, 0.05}
+var margins = []float64{0.15, 0, 0.3, 0.5, 0.05, 0.2, 0.1, 0.4}
 
-// Prior asks a simulator which settings to try first: the same search in virtual time. It gives the best of
-// them at several distances from the constraints. Where the default was measured, the simulated server is
-// first made as fast as that one.
-func Prior(ctx context.Context, f *File, v *Virtual, history []Observation) ([]search.Settings, error) {
+// Advice is what a simulator thinks of many settings, asked once. What of it is tried next follows from what was
+// measured since: see Tuner.advised.
+type Advice struct {
+	Pool  []Advised `json:"pool"`
+	Speed float64   `json:"speed"` // of the server, times the simulated one
+}
+
+// Advised is what a simulator thinks of one setting: the figures that the file judges by.
+type Advised struct {
+	Settings search.Settings `json:"settings"`
+	Runs     []Measured      `json:"runs"`
+}
+
+// Prior asks a simulator for advice: the same search in virtual time. Where the default was measured, the simulated
+// server is first made as fast as that one.
+func Prior(ctx context.Context, f *File, v *Virtual, history []Observation) (*Advice, error) {
 	w := *v
-	rate := f.Rate
+	rate, speed := f.Rate, 1.0
 	if def := defaultOf(history); def != nil {
 		rate = def.Rate
-		speed, err := fitSpeed(ctx, f, v, def)
-		if err != nil {
+		var err error
+		if speed, err = fitSpeed(ctx, f, v, def); err != nil {
 			return nil, err
 		}
 		w.Speed = speed
 	}
-	found, err := score(ctx, f, &w, rate, cmp.Or(v.Asked, min(priorTrials, 10*max(f.Trials, 4))))
-	if err != nil {
-		return nil, err
+	out := &Advice{Speed: round3(speed)}
+	names, space, seen := f.judged(), f.space(), map[string]bool{}
+	asked := cmp.Or(v.Asked, min(priorTrials, 10*max(f.Trials, 4)))
+	for part := range priorParts { // one search may end in the wrong valley
+		found, err := score(ctx, f, &w, rate, asked/priorParts, f.Seed+uint64(part)*partSeed)
+		if err != nil {
+			return nil, err
+		}
+		for i := range found {
+			if key := space.Key(found[i].Settings); found[i].Failure == nil && !seen[key] {
+				seen[key] = true
+				out.Pool = append(out.Pool, Advised{found[i].Settings, only(found[i].Runs, names)})
+			}
+		}
 	}
-	return Choose(f, found), nil
+	return out, nil
+}
+
+// judged are the figures that objective and constraints look at.
+func (f *File) judged() []string {
+	names := []string{"output_throughput", f.Objective.Metric}
+	for _, c := range f.limits {
+		names = append(names, figureName(c))
+	}
+	return names
+}
+
+// only keeps some figures of runs.
+func only(list []Measured, names []string) []Measured {
+	out := make([]Measured, len(list))
+	for i, m := range list {
+		out[i] = Measured{Workload: m.Workload, Figures: map[string]float64{}}
+		for _, name := range names {
+			if v, ok := m.Figures[name]; ok {
+				out[i].Figures[name] = v
+			}
+		}
+	}
+	return out
 }
 
 // fitSpeed finds how much faster than simulated the server is, by what the default showed.
@@ -79,9 +126,9 @@ func fitSpeed(ctx context.Context, f *File, v *Virtual, def *Observation) (float
 }
 
 // score searches in virtual time.
-func score(ctx context.Context, f *File, v *Virtual, rate float64, trials int) ([]Observation, error) {
+func score(ctx context.Context, f *File, v *Virtual, rate float64, trials int, seed uint64) ([]Observation, error) {
 	g := *f
-	g.AtKnee, g.Rate, g.Strategy, g.Trials, g.DriftOver, g.Time = false, rate, "tpe", trials, 0, 0
+	g.AtKnee, g.Rate, g.Strategy, g.Trials, g.DriftOver, g.Time, g.Seed = false, rate, "tpe", trials, 0, 0, seed
 	w := *v
 	w.File = &g
 	t := &Tuner{File: &g}
@@ -102,30 +149,10 @@ func score(ctx context.Context, f *File, v *Virtual, rate float64, trials int) (
 	return history, ctx.Err()
 }
 
-// Choose picks what to try on a real server from what a simulator found.
-func Choose(f *File, history []Observation) []search.Settings {
-	list := slices.DeleteFunc(slices.Clone(history), func(o Observation) bool { return o.Failure != nil || f.isDefault(o.Settings) })
-	var out []search.Settings
-	for _, m := range margins {
-		strict := f.tightened(m)
-		for i := range list {
-			strict.Score(&list[i])
-		}
-		slices.SortStableFunc(list, better)
-		for i := range list {
-			if !slices.ContainsFunc(out, func(s search.Settings) bool { return f.alike(s, list[i].Settings) }) {
-				out = append(out, list[i].Settings)
-				break
-			}
-		}
-	}
-	return out
-}
-
 // tightened is the file with bounds that are stricter by a share.
 func (f *File) tightened(by float64) *File {
 	g := *f
-	g.limits = slices.Clone(f.limits)
+	g.limits = append(g.limits[:0:0], f.limits...)
 	for i := range g.limits {
 		if strings.HasPrefix(g.limits[i].Op, "<") {
 			g.limits[i].Bound *= 1 - by

@@ -71,6 +71,9 @@ func (r *Report) facts(b *strings.Builder) {
 		in = "that would take " + duration(r.SpentS) + " with real servers"
 	}
 	fmt.Fprintf(b, "- %d starts %s, %d failed; %d of the settings came from the simulator\n", r.Starts, in, r.Failed, r.Seeds)
+	if r.Doubt != "" {
+		fmt.Fprintf(b, "- %s%s\n", strings.ToUpper(r.Doubt[:1]), r.Doubt[1:])
+	}
 	if r.Drift != nil {
 		fmt.Fprintf(b, "- Drift: the default's own measurements lie %.3g %% apart\n", *r.Drift)
 	}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"spate/internal/search"
 	"spate/internal/sweep"
 )
 
@@ -18,18 +17,17 @@ const plannedFile = "tune.json"
 
 // Events of a journal.
 const (
-	eventSeeds = "seeds" // what the simulator proposed
-	eventStart = "start"
-	eventDone  = "done"
-	eventEnd   = "end"
+	eventAdvice = "advice" // of the simulator
+	eventStart  = "start"
+	eventDone   = "done"
+	eventEnd    = "end"
 )
 
 // Folder is where a search keeps its journal and its runs.
 type Folder struct {
 	*sweep.Work
 	History []Observation
-	Seeds   []search.Settings
-	Seeded  bool
+	Advice  *Advice // of a simulator; nil: not asked, or there is none
 }
 
 // ChangedError says that a folder was begun for another file.
@@ -84,9 +82,9 @@ func (d *Folder) begin(f *File) error {
 func (d *Folder) recall() error {
 	for i, e := range d.Journal {
 		switch e.Event {
-		case eventSeeds:
-			d.Seeded = true
-			if err := json.Unmarshal(e.Data, &d.Seeds); err != nil {
+		case eventAdvice:
+			d.Advice = &Advice{}
+			if err := json.Unmarshal(e.Data, d.Advice); err != nil {
 				return fmt.Errorf("journal line %d: %w", i+1, err)
 			}
 		case eventDone:
@@ -114,7 +112,7 @@ func (d *Folder) note(event, key string, v any) error {
 // Options of Run.
 type Options struct {
 	// Prior says what a simulator thinks well of, asked once the default was measured; nil: there is none.
-	Prior func(history []Observation) ([]search.Settings, error)
+	Prior func(history []Observation) (*Advice, error)
 	Show  func(Progress)
 	Stop  <-chan struct{} // closed to end after what is running
 }
@@ -135,7 +133,7 @@ func Run(ctx context.Context, d *Folder, t *Tuner, r Runner, o Options) (stopped
 	if show == nil {
 		show = func(Progress) {}
 	}
-	t.Seeds = d.Seeds
+	t.Advice = d.Advice
 	if n := len(d.History); n > 0 {
 		show(Progress{History: d.History, Tuner: t, Last: &d.History[n-1], Earlier: true})
 	}
@@ -147,8 +145,8 @@ func Run(ctx context.Context, d *Folder, t *Tuner, r Runner, o Options) (stopped
 		if isStopped(ctx, o.Stop) {
 			return true, nil
 		}
-		if step.Phase == Trial && step.Trial > 0 && o.Prior != nil && !d.Seeded {
-			if err := d.seed(t, o.Prior); err != nil {
+		if step.Phase == Trial && step.Trial > 0 && o.Prior != nil && d.Advice == nil {
+			if err := d.ask(t, o.Prior); err != nil {
 				return false, err
 			}
 			continue
@@ -172,16 +170,16 @@ func Run(ctx context.Context, d *Folder, t *Tuner, r Runner, o Options) (stopped
 	}
 }
 
-// seed asks the simulator and writes down what it said: a search that goes on must not hear anything else.
-func (d *Folder) seed(t *Tuner, prior func([]Observation) ([]search.Settings, error)) error {
-	seeds, err := prior(d.History)
+// ask hears the simulator and writes down what it said: a search that goes on must not hear anything else.
+func (d *Folder) ask(t *Tuner, prior func([]Observation) (*Advice, error)) error {
+	advice, err := prior(d.History)
 	if err != nil {
 		return err
 	}
-	if err := d.note(eventSeeds, "", seeds); err != nil {
+	if err := d.note(eventAdvice, "", advice); err != nil {
 		return err
 	}
-	d.Seeds, d.Seeded, t.Seeds = seeds, true, seeds
+	d.Advice, t.Advice = advice, advice
 	return nil
 }
 
