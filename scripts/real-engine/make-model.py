@@ -1,10 +1,11 @@
 """Makes a small Llama with random weights and a vocabulary of its own, in one folder.
 
-    make-model.py FOLDER TEXT [--gguf]
+    make-model.py FOLDER TEXT [--gguf] [--weights]
 
 The folder gets tokenizer.json, tokenizer_config.json and config.json as models are published, which
 is all that an engine needs that draws its own weights (vLLM with --load-format dummy); with --gguf
-also model.gguf for llama.cpp. TEXT is any English text; the merges of the vocabulary are learned
+also model.gguf for llama.cpp, and with --weights model.safetensors for transformers: on a GPU a
+model of a billion weights, since the small one would measure the engine's Python alone. TEXT is any English text; the merges of the vocabulary are learned
 from it. Everything follows from a fixed seed.
 """
 
@@ -160,17 +161,36 @@ def write_gguf(folder, tokens, merges):
     w.close()
 
 
+def write_weights(folder):
+    import torch
+    import transformers
+
+    config = transformers.AutoConfig.from_pretrained(folder)
+    config.eos_token_id = None  # its server cannot be told to go on behind an end
+    if torch.cuda.is_available():
+        config.update({"hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 22,
+                       "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 64})
+        torch.set_default_device("cuda")
+        torch.set_default_dtype(torch.bfloat16)
+        config.dtype = torch.bfloat16
+    torch.manual_seed(0)
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+
+
 def main():
     args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     args.add_argument("folder", type=pathlib.Path)
     args.add_argument("text", type=pathlib.Path)
     args.add_argument("--gguf", action="store_true")
+    args.add_argument("--weights", action="store_true")
     args = args.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     tokens, merges = vocabulary(args.text.read_text())
     write_published(args.folder, tokens, merges)
     if args.gguf:
         write_gguf(args.folder, tokens, merges)
+    if args.weights:
+        write_weights(args.folder)
 
 
 main()
