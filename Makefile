@@ -83,7 +83,7 @@ fidelity: ## fit the simulator to ROWS (a rows file) and write docs/fidelity.md;
 	$(GO) run ./cmd/spate calibrate $(ROWS) -o internal/profile/data --report docs/fidelity.md
 	$(GO) run ./cmd/spate predict --validate $(ROWS)
 
-real-engine: ## run against llama.cpp's server, or ENGINES="llama.cpp vllm"; installs them into a temporary folder
+real-engine: ## run against llama.cpp's server, or ENGINES="llama.cpp vllm transformers"; installs them into a temporary folder
 	@sh scripts/real-engine.sh $(ENGINES)
 
 fuzz: ## each fuzz target for FUZZTIME (20s)
