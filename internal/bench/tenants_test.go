@@ -336,15 +336,23 @@ tenants:
 
 // TestTenantsHalt holds that the user's word and a tenant's end stop the others, in any order.
 func TestTenantsHalt(t *testing.T) {
+	closed := func(stop <-chan struct{}) {
+		t.Helper()
+		select {
+		case <-stop:
+		case <-time.After(30 * time.Second):
+			t.Error("nobody was told to stop")
+		}
+	}
 	word := make(chan struct{})
 	stop, halt, done := (&session{Job: Job{Stop: word}}).haltable()
 	close(word)
-	<-stop
+	closed(stop)
 	halt()
 	done()
 	stop, halt, done = (&session{}).haltable()
 	halt()
-	<-stop
+	closed(stop)
 	done()
 }
 
