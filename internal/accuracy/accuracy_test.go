@@ -152,14 +152,10 @@ func TestMeasureSaysWhatIsWrong(t *testing.T) {
 func TestMeasureEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	begun := time.Now()
 	l := brief(1, 1)
-	l.TTFT = time.Minute
+	l.TTFT = 24 * time.Hour // it cannot end for any other reason
 	if _, err := lab(t).Measure(ctx, l, Spate); err == nil {
 		t.Error("no error although the context ended")
-	}
-	if took := time.Since(begun); took > 45*time.Second {
-		t.Errorf("took %v to end", took)
 	}
 }
 
