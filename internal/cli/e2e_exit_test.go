@@ -176,21 +176,18 @@ func TestInterruptDrains(t *testing.T) {
 func TestSecondInterruptCancels(t *testing.T) {
 	t.Parallel()
 	srv := sim(t, serve.Config{Timetable: serve.TimetableConfig{TTFT: 10 * time.Millisecond, ITL: 100 * time.Millisecond}})
-	c := benchCmd(t, "--base-url", srv.URL(), "--num-prompts", "500", "--max-concurrency", "4", "--random-input-len", "12", "--random-output-len", "600")
+	c := benchCmd(t, "--base-url", srv.URL(), "--num-prompts", "500", "--max-concurrency", "4", "--random-input-len", "12", "--random-output-len", "6000") // ten minutes an answer: none may come to its end
 	c.start()
 	untilSent(t, srv, 4)
-	// Half a second after each request's first token.
-	await(t, "tokens come", func() bool { return srv.Stats().Tokens >= 24 })
+	// Half a second after the last request's first token: the others may have more by then.
+	before := srv.Stats().Tokens
+	await(t, "tokens come", func() bool { return srv.Stats().Tokens >= before+24 })
 	c.signal(syscall.SIGINT)
 	await(t, "the first interrupt is taken", func() bool { return strings.Contains(c.err.String(), "interrupt again") })
-	began := time.Now()
 	c.signal(syscall.SIGTERM)
 	e := c.wait()
 	if e.code != ExitInterrupted {
 		t.Fatalf("exit code %d\n%s", e.code, e.stderr)
-	}
-	if took := time.Since(began); took > 20*time.Second {
-		t.Errorf("giving up took %v", took)
 	}
 	run := e.balanced()
 	_, figures := blockOf(t, e.out)
