@@ -294,7 +294,7 @@ func TestWarmup(t *testing.T) {
 		{"time, closed loop for a time", []string{"--warmup-duration", "1s", "--duration", "1s", "--max-concurrency", "3"}, -4, true},
 	}
 	// The third request, a warm-up in all cases, takes so long that others are measured beside it.
-	slow := 2 * time.Second
+	slow := 5 * time.Second
 	script := &serve.Script{Rules: []serve.Rule{{Probability: 1, Index: serve.Ranges{{2, 2}}, Timing: &serve.Timing{TTFT: &slow}}}}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
