@@ -12,6 +12,8 @@ import (
 	"spate/internal/flags"
 	"spate/internal/predict"
 	"spate/internal/profile"
+	"spate/internal/sim/engineconf"
+	"spate/internal/sim/instance"
 )
 
 // predictOptions are the flags of predict itself; the rest are those of bench.
@@ -36,7 +38,7 @@ type predictOptions struct {
 // set are the flags of predict itself.
 func (o *predictOptions) set() *pflag.FlagSet {
 	f := pflag.NewFlagSet("predict", pflag.ContinueOnError)
-	f.StringVar(&o.profile, "profile", "", "server to predict: a name (see --list) or a file")
+	f.StringVar(&o.profile, "profile", "", "server to predict: a name (see --list), a file, or model@gpu such as Qwen3-8B@H100-SXM, which is not calibrated")
 	f.StringVar(&o.validate, "validate", "", "rows file to replay and compare with")
 	f.StringVar(&o.compare, "compare", "", "run folder to predict and compare with")
 	f.StringArrayVar(&o.profiles, "profiles", nil, "profile file, or folder of them, instead of those in the binary")
@@ -63,7 +65,8 @@ func newPredict(p Process) *cobra.Command {
 	return &cobra.Command{
 		Use:   "predict [flags of bench] --profile NAME",
 		Short: "Say what a benchmark would show, from a calibrated profile",
-		Long: `Say what a benchmark would show, from a calibrated profile, in virtual time.
+		Long: `Say what a benchmark would show, from a calibrated profile, or from a model's shape and a GPU's datasheet
+(model@gpu), in virtual time.
 
 All flags of bench that say what is sent and when are taken, with the same meaning: datasets (those of a file need
 a tokenizer for exact lengths and shared beginnings), rates, bursts, closed loops, ramps, stages and durations. Several
@@ -71,6 +74,7 @@ values separated by commas give a table of all combinations.`,
 		Example: `  spate predict --profile 000-test2 --stages 60s@2,60s@8 --random-input-len 1024 --random-output-len 128
   spate predict --profile 000-test2 --num-prompts 200 --random-input-len 1024 --random-output-len 128
   spate predict --profile 000-test2 --max-concurrency 1,8,64 --max-num-seqs 128,256
+  spate predict --profile Qwen3-32B@H100-SXM --tensor-parallel-size 2,4 --request-rate 8
   spate predict --validate rows.json --json`,
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -148,10 +152,17 @@ func runValidate(p Process, o *predictOptions, own *pflag.FlagSet, profiles []*p
 	return predict.WriteTable(p.Stdout, list)
 }
 
-// findProfile takes a name or a file.
+// findProfile takes a name, a file, or model@gpu.
 func findProfile(p Process, list []*profile.Profile, name string) (*profile.Profile, error) {
 	if !strings.HasSuffix(name, ".json") {
-		return profile.Find(list, name)
+		if model, gpu, ok := engineconf.ProfileName(name); ok {
+			return profile.OfPair(model, gpu)
+		}
+		found, err := profile.Find(list, name)
+		if err != nil {
+			return nil, fmt.Errorf("%w; model@gpu, such as %s, works for every model and GPU known", err, instance.DefaultProfile)
+		}
+		return found, nil
 	}
 	data, err := p.ReadFile(name)
 	if err != nil {

@@ -101,6 +101,10 @@ func Compare(l *Load, prof *profile.Profile, seed uint64, measured Metrics) (*Co
 		c.Reasons = []string{"prediction and measurement agree"}
 		return c, nil
 	}
+	if prof.Computed() {
+		c.Reasons = []string{"the profile is computed from a datasheet, and has no coefficients to hold responsible: spate calibrate makes one from rows of this server"}
+		return c, nil
+	}
 	c.Reasons, err = explain(l, prof, seed, measured, gap)
 	return c, err
 }

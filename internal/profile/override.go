@@ -23,6 +23,9 @@ const memoryShare = 0.8
 // scales what the GPUs share by physics; nothing is fitted again, so the profile no longer counts as
 // calibrated.
 func (p *Profile) With(o Override) (*Profile, error) {
+	if p.Computed() {
+		return p.recompute(o)
+	}
 	q := *p
 	q.Set = append([]Cost(nil), p.Set...)
 	set := func(to *int, v int) {

@@ -12,6 +12,7 @@ import (
 
 	"spate/internal/sim"
 	"spate/internal/sim/cluster"
+	"spate/internal/sim/engineconf"
 	"spate/internal/sim/latency"
 )
 
@@ -30,6 +31,9 @@ type Profile struct {
 	Params     []Param    `json:"parameters,omitempty"`
 	Set        []Cost     `json:"within_noise,omitempty"` // other parameter vectors that fit as well
 	Provenance Provenance `json:"provenance"`
+
+	settings engineconf.Settings // of a server that was never measured ...
+	computed *engineconf.Conf    // ... and what they come to; see OfPair
 }
 
 // Cost is everything that takes time.
@@ -102,6 +106,11 @@ func (f *Facts) Known() bool { return f.Model != "" && f.GPU != "" }
 
 // Cluster is the simulated server under one of its parameter vectors.
 func (p *Profile) Cluster(c *Cost, seed uint64) cluster.Config {
+	if p.Computed() {
+		out := p.cluster(c, seed)
+		out.Log = time.Hour
+		return out
+	}
 	conf := p.Sim
 	conf.Blocks = c.Blocks
 	step := c.Step

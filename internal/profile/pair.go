@@ -1,0 +1,74 @@
+package profile
+
+import (
+	"fmt"
+
+	"spate/internal/sim/cluster"
+	"spate/internal/sim/engineconf"
+)
+
+// OfPair is the profile of a model on a GPU that nobody measured: its step times follow from the
+// model's shape and the GPU's datasheet, as those of the simulated server of the same name do. The
+// tensor parallel size is the smallest that leaves room for a few requests.
+func OfPair(model, gpu string) (*Profile, error) {
+	s := engineconf.Settings{Model: model, GPU: gpu, TP: 1, Watermark: -1}
+	if pair, ok := engineconf.FindPair(model, gpu); ok {
+		s.TP = pair.TP
+	}
+	return compute(model+"@"+gpu, s)
+}
+
+// compute resolves the settings as the engine would at its start.
+func compute(name string, s engineconf.Settings) (*Profile, error) {
+	if err := s.FitContext(); err != nil {
+		return nil, fmt.Errorf("profile %s: %w", name, err)
+	}
+	c, err := s.Resolve()
+	if err != nil {
+		return nil, fmt.Errorf("profile %s: %w", name, err)
+	}
+	return &Profile{
+		Schema: Schema, Name: name, Sim: c.Sim, Cost: Cost{Blocks: c.Sim.Blocks}, settings: s, computed: c,
+		Engine: Facts{
+			Engine: c.Engine.Name, Version: c.Engine.Version, Model: c.Model.Name, GPU: c.GPU.Name, GPUs: c.TP, TP: c.TP,
+			MaxSeqs: c.Seqs, MaxTokens: c.Tokens, MaxModelLen: c.MaxModelLen,
+		},
+		Provenance: Provenance{Notes: []string{"computed from the model's shape and the GPU's datasheet; nothing was fitted"}},
+	}, nil
+}
+
+// Computed reports whether step times come from a datasheet, so that there are no coefficients to
+// change one at a time.
+func (p *Profile) Computed() bool { return p.computed != nil }
+
+// recompute is With for a server that was never measured: it starts anew with the settings.
+func (p *Profile) recompute(o Override) (*Profile, error) {
+	s := p.settings
+	name := p.Name
+	set := func(to *int, v int) {
+		if v > 0 {
+			*to = v
+		}
+	}
+	set(&s.MaxSeqs, o.MaxSeqs)
+	set(&s.MaxTokens, o.MaxTokens)
+	set(&s.MaxModelLen, o.MaxModelLen)
+	set(&s.Blocks, o.KVTokens/max(1, p.Sim.BlockSize))
+	if o.PrefixCaching != nil {
+		s.Prefix = o.PrefixCaching
+	}
+	if o.TP > 0 && o.TP != s.TP {
+		s.TP = o.TP
+		name = fmt.Sprintf("%s, tensor parallel %d", name, o.TP)
+	}
+	return compute(name, s)
+}
+
+// cluster is the simulated server of a computed profile.
+func (p *Profile) cluster(c *Cost, seed uint64) cluster.Config {
+	out := p.computed.Cluster(seed)
+	for i := range out.Engines {
+		out.Engines[i].Sim.Blocks = c.Blocks
+	}
+	return out
+}

@@ -1,0 +1,72 @@
+package profile
+
+import (
+	"strings"
+	"testing"
+
+	"spate/internal/sim/engineconf"
+)
+
+// TestOfPair checks that a computed profile is the simulated server of the same name, and that
+// settings start it anew.
+func TestOfPair(t *testing.T) {
+	p, err := OfPair("Qwen3-8B", "H100-SXM")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Calibrated || !p.Computed() || p.Engine.TP != 1 || p.Engine.GPU != "H100-SXM" || p.Name != "Qwen3-8B@H100-SXM" {
+		t.Errorf("profile %+v", p)
+	}
+	s := engineconf.Settings{Model: "Qwen3-8B", GPU: "H100-SXM", TP: 1, Watermark: -1}
+	if err := s.FitContext(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf := p.Cluster(&p.Cost, 1)
+	if len(conf.Engines) != 1 || conf.Engines[0].Sim.Blocks != c.Sim.Blocks || conf.Engines[0].Sim.Blocks == 0 {
+		t.Errorf("server %+v, want %d blocks", conf.Engines, c.Sim.Blocks)
+	}
+
+	off := false
+	q, err := p.With(Override{TP: 2, MaxSeqs: 64, MaxTokens: 4096, KVTokens: 32000, PrefixCaching: &off})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := q.Cluster(&q.Cost, 1).Engines[0].Sim
+	if e.MaxSeqs != 64 || e.MaxTokens != 4096 || e.Blocks != 2000 || e.PrefixCaching || q.Engine.TP != 2 {
+		t.Errorf("scheduler %+v of %+v", e, q.Engine)
+	}
+	if want := "Qwen3-8B@H100-SXM, tensor parallel 2"; q.Name != want {
+		t.Errorf("name %q, want %q", q.Name, want)
+	}
+	if p.Sim.MaxSeqs == 64 {
+		t.Error("the first profile was changed")
+	}
+	big, err := OfPair("Llama-3.3-70B-Instruct", "H100-SXM")
+	if err != nil || big.Engine.TP < 2 {
+		t.Errorf("70 billion weights on %d GPUs, %v", big.Engine.TP, err)
+	}
+}
+
+func TestOfPairRefuses(t *testing.T) {
+	for _, tt := range []struct{ model, gpu, want string }{
+		{"Qwen3-8", "H100-SXM", `did you mean "Qwen3-8B"?`},
+		{"Qwen3-8B", "H10", `GPU "H10"`},
+		{"Qwen3-235B-A22B", "L4", "out of memory"},
+	} {
+		_, err := OfPair(tt.model, tt.gpu)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s@%s: %v, want %q", tt.model, tt.gpu, err, tt.want)
+		}
+	}
+	p, err := OfPair("Qwen3-8B", "H100-SXM")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.With(Override{TP: 7}); err == nil {
+		t.Error("7 GPUs for 32 heads")
+	}
+}
