@@ -297,6 +297,9 @@ func (t *target) requestLine(r *call.Request) []byte {
 }
 
 func (x *exchange) failDial(ctx context.Context, err error) {
+	if d, ok := ctx.Deadline(); ok && !time.Now().Before(d) {
+		<-ctx.Done() // the dialer keeps the same deadline, and may be the first to say so
+	}
 	if ctx.Err() != nil {
 		x.fail(canceledFault(ctx), context.Cause(ctx).Error())
 		return

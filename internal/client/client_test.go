@@ -358,6 +358,7 @@ func TestWireFormat(t *testing.T) {
 	})
 	h := http.Header{"Authorization": {"Bearer secret-key"}, "X-Team": {"a"}}
 	c := newClient(t, Config{BaseURLs: []string{"http://" + l.Addr().String() + "/api/"}, Header: h})
+	c.targets[0].pool.keeps = true // else the first answers would all come over connections of their own
 	for i := range 3 {
 		rec := c.Do(t.Context(), &call.Request{ID: i, Name: fmt.Sprintf("bench-%d", i), Prompt: call.Prompt{Text: "x"}, MaxOut: 1})
 		if rec.Outcome != call.OK || rec.Reused != (i > 0) {

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,6 +46,62 @@ func TestUsageOnEveryChoice(t *testing.T) {
 	}
 	if len(got) != 3 || got[0] != 2 || got[1] != 0 || got[2] != 3 {
 		t.Errorf("tokens of the chunks %v", got)
+	}
+}
+
+// TestFirstReuseIsNotLost is the same server at its first answers, when nobody knows yet. Connections that have
+// carried nothing are taken first, and where there are none the first request on a used one waits until it is seen
+// whether the server closes it.
+func TestFirstReuseIsNotLost(t *testing.T) {
+	l := scripted(t, tcp(t), func(_ int, _ *http.Request, _ []byte, w io.Writer) bool {
+		_, _ = io.WriteString(w, okHead+piece(textEvent("a", "stop")+doneEvent)+endBody)
+		time.Sleep(100 * time.Microsecond)
+		return false
+	})
+	for _, most := range []int{0, 1, 4} {
+		for range 3 {
+			c := newClient(t, Config{BaseURLs: []string{"http://" + l.Addr().String()}, MaxConns: most})
+			c.targets[0].pool.trial = 20 * time.Second // a server that is slow to close on a busy machine proves nothing
+			if err := c.Warm(t.Context(), max(1, most)); err != nil {
+				t.Fatal(err)
+			}
+			var wg sync.WaitGroup
+			for range max(1, most) {
+				wg.Go(func() {
+					for i := range 12 {
+						if rec := c.Do(t.Context(), &call.Request{Prompt: call.Prompt{Text: "x"}}); rec.Outcome != call.OK || rec.Reused {
+							t.Errorf("request %d: %s, on a used connection %v: %s", i, rec.Outcome, rec.Reused, rec.Err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+		}
+	}
+}
+
+// TestKeptConnectionsAreUsedAgain: once a connection has stayed open for a while, the server is believed.
+func TestKeptConnectionsAreUsedAgain(t *testing.T) {
+	l := scripted(t, tcp(t), func(_ int, _ *http.Request, _ []byte, w io.Writer) bool {
+		_, _ = io.WriteString(w, okHead+piece(textEvent("a", "stop")+doneEvent)+endBody)
+		return true
+	})
+	c := newClient(t, Config{BaseURLs: []string{"http://" + l.Addr().String()}})
+	reused := false
+	for end := time.Now().Add(20 * time.Second); !reused && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		rec := c.Do(t.Context(), &call.Request{Prompt: call.Prompt{Text: "x"}})
+		if rec.Outcome != call.OK {
+			t.Fatal(rec.Err)
+		}
+		reused = rec.Reused
+	}
+	p := c.targets[0].pool
+	p.mu.Lock()
+	keeps := p.keeps
+	p.mu.Unlock()
+	if !reused || !keeps {
+		t.Errorf("used again %v, known to keep %v", reused, keeps)
 	}
 }
 

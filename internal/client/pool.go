@@ -11,17 +11,26 @@ import (
 // request written at that very moment would be lost, so spate lets go first.
 const idleLimit = 4 * time.Second
 
+// How long a connection must have stayed open after an answer before the server is believed to keep connections.
+// llama.cpp closes after 0.1 ms; a round trip and a busy machine come on top.
+const (
+	probation    = 20 * time.Millisecond
+	maxProbation = 100 * time.Millisecond
+)
+
 // pool keeps the connections to one target. In the default mode connections are opened ahead of
 // need, so that dialing stays out of a request's latency.
 type pool struct {
 	dialer *dialer
 	ahead  bool
-	most   int // never hold more connections than this; 0 means no bound
+	most   int           // never hold more connections than this; 0 means no bound
+	trial  time.Duration // see probation
 
 	mu    sync.Mutex
 	idle  []*opened
 	inUse int
 	once  bool // the server closes connections after one answer, without saying so: none is used twice
+	keeps bool // the server was seen to keep a connection after an answer
 
 	wake chan struct{}
 	stop context.CancelFunc
@@ -31,7 +40,7 @@ type pool struct {
 }
 
 func newPool(d *dialer, ahead bool, most int) *pool {
-	p := &pool{dialer: d, ahead: ahead, most: most, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	p := &pool{dialer: d, ahead: ahead, most: most, trial: probation, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
 	if ahead {
@@ -44,8 +53,12 @@ func newPool(d *dialer, ahead bool, most int) *pool {
 
 // get takes an idle connection, or opens one now; fresh says that it was opened inside this call.
 func (p *pool) get(ctx context.Context) (o *opened, fresh bool, err error) {
-	if o := p.pop(); o != nil {
-		return o, false, nil
+	for o := p.pop(); o != nil; o = p.pop() {
+		if p.trust(ctx, o) {
+			return o, false, nil
+		}
+		o.link.close()
+		p.release()
 	}
 	p.dialed.Add(1)
 	p.inBand.Add(1)
@@ -65,16 +78,73 @@ func (p *pool) pop() *opened {
 	defer p.mu.Unlock()
 	p.inUse++
 	defer p.nudge()
+	if !p.keeps && !p.once {
+		p.prefer(now)
+	}
 	for len(p.idle) > 0 {
 		o := p.idle[len(p.idle)-1]
 		p.idle = p.idle[:len(p.idle)-1]
-		if o.usable(now) {
+		usable := o.usable(now)
+		if usable && !(p.once && o.used) {
 			return o
 		}
-		p.once = p.once || o.answers == 1 && o.young(now)
+		p.once = p.once || !usable && o.answers == 1 && o.young(now)
 		o.link.close()
 	}
 	return nil
+}
+
+// prefer looks how the server treats connections that have brought an answer, and as long as that is not known, puts
+// those that have brought none before them. A request on one that is about to be closed is lost, and cannot be sent
+// again: the server may have worked on it.
+func (p *pool) prefer(now time.Duration) {
+	fresh, used := make([]*opened, 0, len(p.idle)), []*opened(nil)
+	for _, o := range p.idle {
+		if !o.used {
+			fresh = append(fresh, o)
+			continue
+		}
+		used = append(used, o)
+		switch open := o.usable(now); {
+		case !open:
+			p.once = p.once || o.answers == 1 && o.young(now)
+		case now-o.idleSince >= p.trialOf(o):
+			p.keeps = true
+		}
+	}
+	if p.keeps || p.once {
+		return // the order stays: what was used last is taken first
+	}
+	p.idle = append(used, fresh...)
+}
+
+func (p *pool) trialOf(o *opened) time.Duration {
+	return max(p.trial, min(2*o.dial, maxProbation))
+}
+
+// trust lets a request wait where it would be the first on a used connection, until it is known whether the server
+// closes it. That takes some milliseconds, once in a run, and is no part of the request's latency.
+func (p *pool) trust(ctx context.Context, o *opened) bool {
+	p.mu.Lock()
+	keeps, once := p.keeps, p.once
+	p.mu.Unlock()
+	if keeps || once || !o.used {
+		return !once || !o.used // another request may have learned it meanwhile
+	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for now := p.dialer.clock.Now(); now-o.idleSince < p.trialOf(o) && o.link.alive(idleLimit); now = p.dialer.clock.Now() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return true // the exchange will say so
+		}
+	}
+	open := o.link.alive(idleLimit) // long enough for every kind of connection to look
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keeps, p.once = p.keeps || open, p.once || !open
+	return open
 }
 
 func (o *opened) usable(now time.Duration) bool {
@@ -89,6 +159,7 @@ func (p *pool) put(o *opened) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.inUse--
+	p.keeps = p.keeps || o.answers > 1
 	if p.once {
 		o.link.close()
 		return

@@ -299,7 +299,20 @@ type fdLink struct {
 	rest     net.Buffers // what the socket did not take at once
 }
 
-func (l *fdLink) alive(time.Duration) bool { return l.open.Load() }
+// alive asks the socket itself: the loop may not have come to a close that has arrived already.
+func (l *fdLink) alive(time.Duration) bool {
+	l.wmu.Lock() // the descriptor stays this connection's while it is asked
+	defer l.wmu.Unlock()
+	return l.open.Load() && quiet(l.fd)
+}
+
+// quiet reports whether a connection has neither ended nor bytes that nobody asked for. One system call, which does
+// not wait.
+func quiet(fd int) bool {
+	var b [1]byte
+	_, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), 1, unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
+	return errno == unix.EAGAIN || errno == unix.EINTR
+}
 
 // close makes the loop see the end of the connection and close the descriptor itself.
 func (l *fdLink) close() {
