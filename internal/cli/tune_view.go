@@ -21,6 +21,7 @@ type tuneView struct {
 	had   int // observations of earlier sittings
 
 	virtual bool // steps take no time, whatever they say
+	doubt   bool // it was said that the simulator is not heard any more
 }
 
 func (h *hunted) view() *tuneView {
@@ -43,6 +44,10 @@ func (v *tuneView) show(pr tune.Progress) {
 	}
 	if pr.Last != nil {
 		v.row(pr)
+		if why := pr.Tuner.Doubt(pr.History); why != "" && !v.doubt {
+			v.doubt = true
+			say(w, "%s\n", why)
+		}
 	}
 	if pr.Now != nil {
 		text := v.status(pr)

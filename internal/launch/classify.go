@@ -58,8 +58,8 @@ var signs = []struct {
 	{KVSmall, regexp.MustCompile(`(?i)no available memory for the cache blocks|(maximum number of tokens|max seq len).*(larger|greater) than.*KV cache|estimated maximum model length|KV cache is needed, which is larger than|not enough memory.*kv cache|failed to (find a memory slot|create.*kv cache)`)},
 	{Memory, regexp.MustCompile(`(?i)out of memory|OutOfMemoryError|cudaErrorMemoryAllocation|free memory on device.*less than desired|cannot allocate memory|not enough memory`)},
 	{Port, regexp.MustCompile(`(?i)address already in use|EADDRINUSE|couldn't bind`)},
-	{BadFlag, regexp.MustCompile(`(?i)unrecognized arguments|invalid choice|invalid .* value:|expected one argument|unknown flag|unknown argument|invalid argument: |no such option|unknown shorthand flag`)},
-	{Rule, regexp.MustCompile(`(?i)ValueError: .*(max_num_batched_tokens|max_num_seqs|max_model_len|divisible|must be (greater|smaller|less|divisible|set|equal|an? )|is smaller than|not supported|incompatible|cannot be used)|ValidationError|AssertionError: .*(must|should)|NotImplementedError`)},
+	{BadFlag, regexp.MustCompile(`(?i)unrecognized arguments|invalid choice|invalid .* value:|expected one argument|unknown flag|unknown argument|invalid argument: |no such option|unknown shorthand flag|failed to open GGUF file`)},
+	{Rule, regexp.MustCompile(`(?i)ValueError: .*(max_num_batched_tokens|max_num_seqs|max_model_len|divisible|must be (greater|smaller|less|divisible|set|equal|an? )|is smaller than|not supported|incompatible|cannot be used)|ValidationError|requires flash_attn|AssertionError: .*(must|should)|NotImplementedError`)},
 	{Download, regexp.MustCompile(`(?i)(LocalEntryNotFound|HfHubHTTP|RepositoryNotFound|GatedRepo|OfflineModeIsEnabled)|couldn't connect to .*huggingface|can't load tokenizer|max retries exceeded with url|is not a local folder and is not a valid model identifier`)},
 	{CUDA, regexp.MustCompile(`(?i)CUDA (error|driver|unknown|kernel)|no CUDA|NVML|cudaError|NCCL (error|WARN)|hipError|device-side assert|no kernel image`)},
 	{Rule, regexp.MustCompile(`ValueError: `)},
@@ -91,7 +91,7 @@ func Classify(log string) Failure {
 var (
 	errorLine = regexp.MustCompile(`^(\w+\.)*\w*(Error|Exception|Exit)\b|(?i)^(error|fatal|panic)\b`)
 	ansi      = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
-	prefix    = regexp.MustCompile(`^(\([^)]*pid=\d+\)\s*)?((INFO|WARNING|ERROR|CRITICAL)\s+\d\d-\d\d \d\d:\d\d:\d\d\s+\[[^\]]*\]\s*)?`)
+	prefix    = regexp.MustCompile(`^(\d+(?:\.\d+){3} [A-Z] +(?:\w+ +)?\w+: )?(\([^)]*pid=\d+\)\s*)?((INFO|WARNING|ERROR|CRITICAL)\s+\d\d-\d\d \d\d:\d\d:\d\d\s+\[[^\]]*\]\s*)?`)
 )
 
 const maxLine = 500

@@ -24,8 +24,12 @@ var (
 	concurrentLine = regexp.MustCompile(`Maximum concurrency for [\d,]+ tokens per request:\s*([\d.]+)x`)
 	weightsLine    = regexp.MustCompile(`(?i)model (?:loading|weights) took\s*([\d.]+)\s*Gi?B`)
 	kvMemoryLine   = regexp.MustCompile(`(?i)available KV cache memory:\s*([\d.]+)\s*GiB`)
-	activationLine = regexp.MustCompile(`(?i)peak activation memory(?: is|:)?\s*([\d.]+)\s*GiB`)
-	warningLine    = regexp.MustCompile(`\bWARNING\b`)
+	activationLine = regexp.MustCompile(`(?i)(?:peak activation memory(?: is|:)?|activation peak memory takes)\s*([\d.]+)\s*GiB`)
+	weightsTake    = regexp.MustCompile(`(?i)model weights take\s*([\d.]+)\s*GiB|Load weight end\..*mem usage=([\d.]+) GB`)
+	restForKV      = regexp.MustCompile(`reserved for KV Cache is\s*([\d.]+)\s*GiB`)
+	poolLine       = regexp.MustCompile(`max_total_num_tokens=(\d+)|KV Cache is allocated\. #tokens: (\d+)`)
+	slotsLine      = regexp.MustCompile(`n_slots = (\d+), n_ctx_slot = (\d+), kv_unified = '(true|false)'`)
+	warningLine    = regexp.MustCompile(`\bWARNING\b|^\d+(?:\.\d+){3} W `)
 )
 
 const maxWarnings = 10
@@ -43,10 +47,22 @@ func ReadFacts(log string) Facts {
 		if m := kvBlocksLine.FindStringSubmatch(line); m != nil && f.KVTokens == 0 {
 			f.KVTokens = 16 * int(number(m[1]))
 		}
+		if m := poolLine.FindStringSubmatch(line); m != nil {
+			f.KVTokens = int(number(m[1] + m[2]))
+		}
+		if m := slotsLine.FindStringSubmatch(line); m != nil {
+			f.MaxConcurrency, f.KVTokens = number(m[1]), int(number(m[2]))
+			if m[3] == "false" { // each has its own
+				f.KVTokens *= int(f.MaxConcurrency)
+			}
+		}
+		if m := weightsTake.FindStringSubmatch(line); m != nil {
+			f.WeightsGiB = number(m[1] + m[2])
+		}
 		for _, figure := range []struct {
 			re *regexp.Regexp
 			to *float64
-		}{{concurrentLine, &f.MaxConcurrency}, {weightsLine, &f.WeightsGiB}, {kvMemoryLine, &f.KVGiB}, {activationLine, &f.ActivationGiB}} {
+		}{{concurrentLine, &f.MaxConcurrency}, {weightsLine, &f.WeightsGiB}, {kvMemoryLine, &f.KVGiB}, {restForKV, &f.KVGiB}, {activationLine, &f.ActivationGiB}} {
 			if m := figure.re.FindStringSubmatch(line); m != nil {
 				*figure.to = number(m[1])
 			}

@@ -163,3 +163,32 @@ func FuzzGPUs(f *testing.F) {
 		_ = (&BusyError{GPUs: all, After: true}).Error()
 	})
 }
+
+// TestRealGPU runs where there is a GPU: a server that holds some of its memory keeps another from being started,
+// and after it was ended the memory is free again.
+func TestRealGPU(t *testing.T) {
+	if list, note := (&GPUs{}).look(t.Context(), nil); len(list) == 0 {
+		t.Skip(note)
+	}
+	holds := func(gib string) Spec {
+		s := spec(t.TempDir(), "plain")
+		s.Command, s.GPU = []string{"python3", "testdata/holds-gpu.py", "{port}", gib}, GPUs{}
+		s.Env = []string{visible + "=0"}
+		return s
+	}
+	srv := start(t, holds("5"))
+	if srv.Unchecked != "" {
+		t.Errorf("not checked: %s", srv.Unchecked)
+	}
+	_, err := Start(t.Context(), holds("1"))
+	if busy, ok := errors.AsType[*BusyError](err); !ok || busy.GPUs[0].Used < 5*gibi {
+		t.Errorf("a second one: %v", err)
+	}
+	t.Log(err)
+	if err := srv.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := start(t, holds("1")).Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

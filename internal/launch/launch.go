@@ -72,7 +72,7 @@ func Start(ctx context.Context, spec Spec) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := patiently(ctx, spec.Patience, func() error { return portFree(ctx, s.URL) }); err != nil {
+	if err := patiently(ctx, s.spec.Patience, func() error { return portFree(ctx, s.URL) }); err != nil {
 		return nil, &Failure{Kind: Port, Line: err.Error(), Command: Words(s.Command), Log: s.Log}
 	}
 	if err := s.gpuBefore(ctx); err != nil {
@@ -116,6 +116,7 @@ func prepare(spec Spec) (*Server, error) {
 			return nil, err
 		}
 		spec.Port = port
+		spec.Patience = max(spec.Patience, time.Second) // a process that is just being started may hold it for a moment
 	}
 	fill := func(text string) string { return strings.ReplaceAll(text, "{port}", strconv.Itoa(spec.Port)) }
 	s := &Server{spec: spec, URL: strings.TrimRight(fill(spec.URL), "/"), Log: spec.Log, exited: make(chan struct{}), first: make(chan struct{})}

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
@@ -315,6 +316,25 @@ func TestFacts(t *testing.T) {
 	}
 }
 
+func TestFactsOfEngines(t *testing.T) {
+	for _, c := range []struct {
+		name, log string
+		want      Facts
+	}{
+		{"vLLM before its second engine", "model weights take 14.99GiB; non_torch_memory takes 0.13GiB; PyTorch activation peak memory takes 1.21GiB; the rest of the memory reserved for KV Cache is 54.93GiB.\n# GPU blocks: 27898, # CPU blocks: 2048",
+			Facts{WeightsGiB: 14.99, ActivationGiB: 1.21, KVGiB: 54.93, KVTokens: 446368}},
+		{"SGLang", "Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16, avail mem=64.02 GB, mem usage=14.98 GB.\nKV Cache is allocated. #tokens: 434923, K size: 26.55 GB, V size: 26.55 GB\nmax_total_num_tokens=434923, chunked_prefill_size=8192",
+			Facts{WeightsGiB: 14.98, KVTokens: 434923}},
+		{"llama.cpp, slots of their own", "0.00.155.071 I srv    load_model: initializing, n_slots = 4, n_ctx_slot = 2048, kv_unified = 'false'\n0.00.020.134 W srv          init: security: no API key is set",
+			Facts{MaxConcurrency: 4, KVTokens: 8192, Warnings: []string{"security: no API key is set"}}},
+		{"llama.cpp, one cache", "load_model: initializing, n_slots = 4, n_ctx_slot = 2048, kv_unified = 'true'", Facts{MaxConcurrency: 4, KVTokens: 2048}},
+	} {
+		if got := ReadFacts(c.log); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
 func TestClassify(t *testing.T) {
 	for text, want := range map[string]Kind{
 		"api_server.py: error: unrecognized arguments: --max-num-sqs 4":                                                                      BadFlag,
@@ -327,6 +347,9 @@ func TestClassify(t *testing.T) {
 		"ValueError: Free memory on device (3.1/23.6 GiB) on startup is less than desired GPU memory utilization":                            Memory,
 		"RuntimeError: Engine core initialization failed. See root cause above.\nsomething else":                                             Unknown,
 		"ValueError: To serve at least one request with max seq len 131072, 16.0 GiB KV cache is needed, which is larger than the available": KVSmall,
+		"0.00.028.065 E llama_init_from_model: quantized V cache requires flash_attn to be enabled\nRuntimeError: Failed to init server":     Rule,
+		"error: invalid argument: --no-mmap":                                                                                                 BadFlag,
+		"E gguf_init_from_file: failed to open GGUF file 'nothing.gguf' (No such file or directory)\nE load_model: x":                        BadFlag,
 		"": Unknown,
 	} {
 		if got := Classify("INFO starting\n" + text + "\nINFO bye"); got.Kind != want {

@@ -38,12 +38,12 @@ func hungrier(space *Space, s Settings, history []Trial) int {
 }
 
 // needsAtLeast reports whether settings a need the memory of b or more: they agree where it is not known
-// what more of a parameter means.
+// what more of a parameter means, and may differ where it does not matter.
 func needsAtLeast(space *Space, a, b Settings) bool {
 	for i := range space.Params {
 		p := &space.Params[i]
 		x, y := a[p.Name], b[p.Name]
-		if x == y {
+		if x == y || p.Neutral {
 			continue
 		}
 		u, errU := strconv.ParseFloat(x, 64)

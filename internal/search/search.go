@@ -22,7 +22,6 @@ type Trial struct {
 	Failed    bool    // it never ran, or died: no score
 	Transient bool    // the failure says nothing of the settings
 	Memory    bool    // it failed for want of memory
-	Margin    float64 // memory left over, relative; NaN where unknown
 }
 
 // Proposal is what to try next.

@@ -195,6 +195,9 @@ func TestHalvingMeasuresOnlyTheBestForLong(t *testing.T) {
 
 func TestFailuresTeachRegions(t *testing.T) {
 	space := report()
+	for i := range space.Params {
+		space.Params[i].Neutral = space.Params[i].Name == "delay"
+	}
 	base := Settings{"max-num-seqs": "100", "max-num-batched-tokens": "4096", "block-size": "16", "delay": "0", "chunked": "true", "caching": "true", "no-all-reduce": "false", "v2": "false"}
 	with := func(pairs ...string) Settings {
 		out := Settings{}
@@ -219,6 +222,7 @@ func TestFailuresTeachRegions(t *testing.T) {
 		"the same":                    {[]Trial{memory}, base, false},
 		"more of both":                {[]Trial{memory}, with("max-num-seqs", "200", "max-num-batched-tokens", "8192"), false},
 		"less of one":                 {[]Trial{memory}, with("max-num-seqs", "50"), true},
+		"another, and no matter":      {[]Trial{memory}, with("delay", "1.5", "max-num-seqs", "200"), false},
 		"another that may be smaller": {[]Trial{memory}, with("block-size", "8"), true},
 		"an accident":                 {[]Trial{{Settings: base, Failed: true, Memory: true, Transient: true}}, base, true},
 		"a switch that never starts":  {[]Trial{ran, flag("10"), flag("20"), flag("30")}, with("v2", "true"), false},

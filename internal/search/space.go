@@ -33,7 +33,8 @@ type Param struct {
 	Values  []string
 	Default string
 	If      *If
-	Memory  int // more of it needs more memory: 1; less: -1; no matter: 0
+	Memory  int  // more of it needs more memory: 1; less: -1; not known: 0
+	Neutral bool // it is known to need no more memory whatever it is
 }
 
 // If makes a parameter depend on another: it exists only while that one has one of the values.

@@ -255,8 +255,8 @@ func (f *File) addOwn(k Knob, known []knownFlag) {
 			if k.Off == "" {
 				k.Off = e.Off
 			}
-			if k.Memory == 0 {
-				k.Memory = e.Memory
+			if k.Memory == 0 && !k.Neutral {
+				k.Memory, k.Neutral = e.Memory, e.Neutral
 			}
 		}
 	}
@@ -312,13 +312,16 @@ func readKnob(name string, n *yaml.Node) (Knob, error) {
 		Step    float64   `yaml:"step"`
 		Default string    `yaml:"default"`
 		If      yaml.Node `yaml:"if"`
-		Memory  int       `yaml:"memory"`
+		Memory  *int      `yaml:"memory"`
 		Off     string    `yaml:"off"`
 	}
 	if err := n.Decode(&r); err != nil {
 		return k, fmt.Errorf("%s: %w", name, err)
 	}
-	k.Log, k.Step, k.Default, k.Off, k.Memory = r.Log, r.Step, r.Default, r.Off, r.Memory
+	k.Log, k.Step, k.Default, k.Off = r.Log, r.Step, r.Default, r.Off
+	if r.Memory != nil {
+		k.Memory, k.Neutral = *r.Memory, *r.Memory == 0
+	}
 	ends := r.Int
 	switch {
 	case r.Int != nil:

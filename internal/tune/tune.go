@@ -155,7 +155,7 @@ func figureName(c config.Objective) string {
 
 // trial is an observation as strategies see it.
 func (o *Observation) trial() search.Trial {
-	t := search.Trial{Settings: o.Settings, Share: o.Share, Score: o.Score, Violation: o.Violation, Margin: math.NaN()}
+	t := search.Trial{Settings: o.Settings, Share: o.Share, Score: o.Score, Violation: o.Violation}
 	if o.Failure != nil {
 		t.Failed, t.Transient = true, o.Transient()
 		t.Memory = o.Failure.Kind == launch.Memory || o.Failure.Kind == launch.KVSmall
