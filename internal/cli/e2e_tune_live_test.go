@@ -256,7 +256,7 @@ const badFile = `
 name: bad
 server:
   command: "sh bad.sh {flags} {port}"
-  ready: 5s
+  ready: 6s
   grace: 300ms
 model: sim
 space:
@@ -294,8 +294,7 @@ func TestTuneBadServers(t *testing.T) {
 		port = strings.TrimSpace(string(data))
 		return err == nil
 	}
-	until(t, "the server that dies", func() bool { return said("dying") })
-	until(t, "load on the server that dies", func() bool { return loaded(port) })
+	until(t, "load on the server that dies", func() bool { return said("dying") && loaded(port) })
 	if err := os.WriteFile(filepath.Join(base, "load"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

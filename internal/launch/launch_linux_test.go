@@ -274,6 +274,7 @@ func TestNothingSurvivesKillNine(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has guards: elsewhere a killed spate leaves the server to its group")
 	}
+	t.Parallel()
 	cmd, pids := owner(t)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -321,12 +322,18 @@ func TestFactsOfEngines(t *testing.T) {
 		name, log string
 		want      Facts
 	}{
-		{"vLLM before its second engine", "model weights take 14.99GiB; non_torch_memory takes 0.13GiB; PyTorch activation peak memory takes 1.21GiB; the rest of the memory reserved for KV Cache is 54.93GiB.\n# GPU blocks: 27898, # CPU blocks: 2048",
-			Facts{WeightsGiB: 14.99, ActivationGiB: 1.21, KVGiB: 54.93, KVTokens: 446368}},
-		{"SGLang", "Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16, avail mem=64.02 GB, mem usage=14.98 GB.\nKV Cache is allocated. #tokens: 434923, K size: 26.55 GB, V size: 26.55 GB\nmax_total_num_tokens=434923, chunked_prefill_size=8192",
-			Facts{WeightsGiB: 14.98, KVTokens: 434923}},
-		{"llama.cpp, slots of their own", "0.00.155.071 I srv    load_model: initializing, n_slots = 4, n_ctx_slot = 2048, kv_unified = 'false'\n0.00.020.134 W srv          init: security: no API key is set",
-			Facts{MaxConcurrency: 4, KVTokens: 8192, Warnings: []string{"security: no API key is set"}}},
+		{
+			"vLLM before its second engine", "model weights take 14.99GiB; non_torch_memory takes 0.13GiB; PyTorch activation peak memory takes 1.21GiB; the rest of the memory reserved for KV Cache is 54.93GiB.\n# GPU blocks: 27898, # CPU blocks: 2048",
+			Facts{WeightsGiB: 14.99, ActivationGiB: 1.21, KVGiB: 54.93, KVTokens: 446368},
+		},
+		{
+			"SGLang", "Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16, avail mem=64.02 GB, mem usage=14.98 GB.\nKV Cache is allocated. #tokens: 434923, K size: 26.55 GB, V size: 26.55 GB\nmax_total_num_tokens=434923, chunked_prefill_size=8192",
+			Facts{WeightsGiB: 14.98, KVTokens: 434923},
+		},
+		{
+			"llama.cpp, slots of their own", "0.00.155.071 I srv    load_model: initializing, n_slots = 4, n_ctx_slot = 2048, kv_unified = 'false'\n0.00.020.134 W srv          init: security: no API key is set",
+			Facts{MaxConcurrency: 4, KVTokens: 8192, Warnings: []string{"security: no API key is set"}},
+		},
 		{"llama.cpp, one cache", "load_model: initializing, n_slots = 4, n_ctx_slot = 2048, kv_unified = 'true'", Facts{MaxConcurrency: 4, KVTokens: 2048}},
 	} {
 		if got := ReadFacts(c.log); !reflect.DeepEqual(got, c.want) {
