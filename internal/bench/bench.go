@@ -235,11 +235,16 @@ func (s *session) settle(r *call.Record) {
 	}
 }
 
-// warmConnections opens connections before requests are due.
+// warmConnections opens connections before requests are due. A client that several tenants share needs
+// as many as all of them together: they start at the same moment.
 func (s *session) warmConnections(ctx context.Context) {
+	want := map[*client.Client]int{}
 	for _, p := range s.parts() {
-		if err := p.client.Warm(ctx, p.load.connections); err != nil {
-			p.note("opening connections ahead of the run: %v", err)
+		want[p.client] += p.load.connections
+	}
+	for _, c := range s.clients() {
+		if err := c.Warm(ctx, want[c]); err != nil {
+			s.note("opening connections ahead of the run: %v", err)
 		}
 	}
 }

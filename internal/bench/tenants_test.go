@@ -379,6 +379,23 @@ tenants:
 	}
 }
 
+// TestTenantsConnections has two tenants send everything at once through one client: every request finds a
+// connection that was opened for it before.
+func TestTenantsConnections(t *testing.T) {
+	srv := start(t, serve.Config{Models: []string{"alpha"}, Timetable: serve.TimetableConfig{TTFT: 200 * time.Millisecond, ITL: time.Millisecond}})
+	out := run(t, t.Context(), mixJob(t, "base-url: "+srv.URL()+`
+model: alpha
+skip-tokenizer-init: true
+random-input-len: 12
+random-output-len: 2
+num-prompts: 40
+tenants: [{name: one}, {name: two}]
+`))
+	if i := slices.IndexFunc(out.Run.Notes, func(n string) bool { return strings.Contains(n, "connections were opened on demand") }); i >= 0 || out.Run.Tally.OK != 80 {
+		t.Errorf("%+v, notes %q", out.Run.Tally, out.Run.Notes)
+	}
+}
+
 // TestTenantsWithoutData says which tenant's dataset is missing.
 func TestTenantsWithoutData(t *testing.T) {
 	srv := start(t, serve.Config{Models: []string{"alpha"}, Timetable: serve.TimetableConfig{TTFT: time.Millisecond, ITL: time.Millisecond}})
