@@ -185,12 +185,24 @@ func (s *session) settings() verdict.Settings {
 	}
 	c := s.Config
 	v := verdict.Settings{OpenLoop: s.load.plan.Due != nil && !s.burst(), IgnoreEOS: c.Body.IgnoreEOS}
-	d := &c.Dataset
-	v.SharedPrefix = d.Name == config.DatasetSonnet || d.Name == config.DatasetRandom && d.Random.PrefixLen > 0
+	v.SharedPrefix = sharesPrefixes(&c.Dataset)
 	if c.Has("metric-percentiles") {
 		v.Percentiles = c.Output.Percentiles
 	}
 	return v
+}
+
+// sharesPrefixes reports whether a workload's prompts begin alike on purpose: then what a prefix cache
+// saves is what is measured, not what spoils the measurement.
+func sharesPrefixes(d *config.Dataset) bool {
+	switch d.Name {
+	case config.DatasetSonnet, config.DatasetRepetition, config.DatasetShared, config.DatasetMultiTurn, config.DatasetAgentic,
+		config.DatasetTimedTrace, config.DatasetMooncake:
+		return true
+	case config.DatasetRandom, config.DatasetRandomMM:
+		return d.Random.PrefixLen > 0
+	}
+	return false
 }
 
 // judge gives the verdict on the finished run.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -61,5 +62,28 @@ func TestRunIsObserved(t *testing.T) {
 	}
 	if !slices.ContainsFunc(out.Run.Notes, func(n string) bool { return len(n) > 12 && n[:12] == "--server-log" }) {
 		t.Errorf("notes %q do not say that the log told nothing", out.Run.Notes)
+	}
+}
+
+// TestSharedOnPurpose says of which workloads a prefix cache may answer a part without spoiling the run.
+func TestSharedOnPurpose(t *testing.T) {
+	for args, want := range map[string]bool{
+		"--dataset-name random":                                       false,
+		"--dataset-name random --random-prefix-len 64":                true,
+		"--dataset-name sonnet":                                       true,
+		"--dataset-name prefix_repetition":                            true,
+		"--dataset-name generated-shared-prefix":                      true,
+		"--multi-turn":                                                true,
+		"--dataset-name agentic --dataset-path agents.json":           true,
+		"--dataset-name mooncake --dataset-path trace.jsonl":          true,
+		"--dataset-name timed_trace --dataset-path trace.jsonl":       true,
+		"--dataset-name custom --dataset-path prompts.jsonl":          false,
+		"--dataset-name sharegpt --dataset-path conversations.json":   false,
+		"--dataset-name burstgpt --dataset-path lengths.csv":          false,
+		"--backend openai-chat --dataset-name random-mm --model some": false,
+	} {
+		if got := sharesPrefixes(&job(t, strings.Fields(args)...).Config.Dataset); got != want {
+			t.Errorf("%s: %v, want %v", args, got, want)
+		}
 	}
 }
