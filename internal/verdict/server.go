@@ -103,7 +103,7 @@ func firstChunk(in *Input) Finding {
 	return graded(math.Max(0, 1-ttft/token), "share", 0.10, 0,
 		"First chunks had content, so TTFT is the time to a token.",
 		fmt.Sprintf("first chunks were empty: median TTFT is %.2f ms, and the first token came after %.2f ms, so TTFT is too short and TPOT too long.", ttft, token),
-		"read the time to the first token; --goodput first_token:MS judges it")
+		"read the time to the first token of any kind instead (clocks.first_token_ms in result.json)")
 }
 
 // chunkTokens judges whether chunks can stand for tokens, as the compatible ITL takes them to.
