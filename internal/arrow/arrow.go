@@ -141,6 +141,9 @@ func (d *decoder) rows(header table, body []byte, yield func(map[string]any) boo
 	if err != nil {
 		return false, err
 	}
+	if len(d.fields) == 0 && b.n > maxEmpty {
+		return false, fmt.Errorf("damaged Arrow data: %d rows without a column", b.n)
+	}
 	columns := make([]column, len(d.fields))
 	for i, f := range d.fields {
 		if columns[i], err = b.column(f); err != nil {

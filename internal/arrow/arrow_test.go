@@ -2,6 +2,7 @@ package arrow
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"os"
 	"strings"
@@ -83,6 +84,37 @@ func TestRefused(t *testing.T) {
 		if _, err := rows(c.data, 100); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
+	}
+}
+
+// bare is a message without columns: a schema, or a batch of so many rows.
+func bare(kind byte, rows uint64) []byte {
+	meta := make([]byte, 48)
+	put16 := func(at int, list ...uint16) {
+		for i, v := range list {
+			binary.LittleEndian.PutUint16(meta[at+2*i:], v)
+		}
+	}
+	binary.LittleEndian.PutUint32(meta, 16)
+	put16(4, 12, 12, 0, 4, 8, 0) // the message has a kind and a header
+	binary.LittleEndian.PutUint32(meta[16:], 12)
+	meta[20] = kind
+	binary.LittleEndian.PutUint32(meta[24:], 36-24)
+	put16(28, 6, 12, 4) // the header has one number
+	binary.LittleEndian.PutUint32(meta[36:], 8)
+	binary.LittleEndian.PutUint64(meta[40:], rows)
+	return append([]byte{0xff, 0xff, 0xff, 0xff, byte(len(meta)), 0, 0, 0}, meta...)
+}
+
+// TestRowsOfNothing lets a few bytes claim a billion rows that have no columns.
+func TestRowsOfNothing(t *testing.T) {
+	few, err := rows(append(bare(messageSchema, 0), bare(messageBatch, 3)...), 100)
+	if err != nil || len(few) != 3 {
+		t.Errorf("%d rows, %v, want 3", len(few), err)
+	}
+	many, err := rows(append(bare(messageSchema, 0), bare(messageBatch, 1<<30)...), 100)
+	if err == nil || len(many) != 0 || !strings.Contains(err.Error(), "1073741824 rows without a column") {
+		t.Errorf("%d rows, %v", len(many), err)
 	}
 }
 
