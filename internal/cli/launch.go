@@ -58,7 +58,7 @@ Exit codes: 0 ended on request, 1 it did not start or died, 2 usage.`,
 		Args: atLeastOne("command"),
 		RunE: func(cmd *cobra.Command, command []string) error {
 			spec.Command = command
-			if err := spec.Choose(gpus, usedOK); err != nil {
+			if err := spec.Choose("--", gpus, usedOK); err != nil {
 				return usage{"spate launch", err}
 			}
 			var err error
@@ -154,8 +154,8 @@ func launchFor(ctx context.Context, p Process, cfg *config.Bench) (*launch.Serve
 		return nil, fmt.Errorf("--launch %s: %w", cfg.Launch.Command, err)
 	}
 	spec := launch.Spec{Command: words, Ready: cfg.Launch.Ready, Log: cfg.Launch.Log}
-	if err := spec.Choose(cfg.Launch.GPUs, cfg.Launch.UsedOK); err != nil {
-		return nil, fmt.Errorf("--launch: %w", err)
+	if err := spec.Choose("--launch-", cfg.Launch.GPUs, cfg.Launch.UsedOK); err != nil {
+		return nil, err
 	}
 	if len(cfg.Target.BaseURLs) > 0 {
 		spec.URL = cfg.Target.BaseURLs[0]

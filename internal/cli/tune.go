@@ -120,7 +120,7 @@ func (o *tuneOptions) file(p Process, cmd *cobra.Command, path string) (*tune.Fi
 		}
 		f.SetRate(o.atRate)
 	}
-	if err := new(launch.Spec).Choose(o.gpus, o.usedOK); err != nil {
+	if err := new(launch.Spec).Choose("--", o.gpus, o.usedOK); err != nil {
 		return nil, err
 	}
 	for _, out := range o.outputs {

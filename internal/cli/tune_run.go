@@ -133,7 +133,7 @@ func (r *serverRunner) start(ctx context.Context, step tune.Step) error {
 	if f.Server.Kind == "sim" {
 		spec.GPU.Skip = noGPU
 	}
-	if err := spec.Choose(r.h.o.gpus, r.h.o.usedOK); err != nil {
+	if err := spec.Choose("--", r.h.o.gpus, r.h.o.usedOK); err != nil {
 		return err
 	}
 	srv, err := launch.Start(ctx, spec)

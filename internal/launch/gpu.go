@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,8 @@ type GPUs struct {
 	UsedOK int64         // bytes that may be in use before a start
 	Wait   time.Duration // how long memory may take to become free after a stop; 15 s when 0
 	SMI    string        // the program; nvidia-smi when empty
+
+	dashes string // what the flags of it begin with, for errors
 }
 
 // visible is the variable by which CUDA is told which GPUs there are.
@@ -60,6 +63,8 @@ type BusyError struct {
 	After bool // the server was ended; false: it was about to be started
 	GPUs  []GPUUse
 	Was   map[string]int64 // bytes in use before the start, by index; nil before
+
+	dashes string
 }
 
 // Error names each GPU, what is used and by whom, and what can be done.
@@ -79,11 +84,13 @@ func (e *BusyError) Error() string {
 	if e.After {
 		return "the server has ended, but its GPU memory is not free: " + b.String() + "; nothing more is started there: end what holds it, then go on"
 	}
-	return "the GPU is not free for a server: " + b.String() + "; end that, choose other GPUs with --gpus, or say what others may use with --gpu-memory-used-ok"
+	d := cmp.Or(e.dashes, "--")
+	return "the GPU is not free for a server: " + b.String() + "; end that, choose other GPUs with " + d + "gpus, or say what others may use with " + d + "gpu-memory-used-ok"
 }
 
 // ParseMemory reads how much memory others may use: 20GiB, 500MiB, or any.
 func ParseMemory(text string) (int64, error) {
+	given := text
 	text = strings.TrimSpace(text)
 	if text == "any" {
 		return math.MaxInt64, nil
@@ -100,7 +107,7 @@ func ParseMemory(text string) (int64, error) {
 	}
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil || v < 0 || math.IsNaN(v) || v*unit > math.MaxInt64/2 {
-		return 0, fmt.Errorf("%q is no size of memory such as 20GiB, 500MiB or any", text)
+		return 0, fmt.Errorf("%q is no size of memory such as 20GiB, 500MiB or any", given)
 	}
 	return int64(v * unit), nil
 }
@@ -121,10 +128,12 @@ func GPUList(text string) ([]string, error) {
 }
 
 // Choose limits a server to some GPUs, and says what others may use of their memory; both as typed, or empty.
-func (s *Spec) Choose(gpus, usedOK string) error {
+// The flags they were typed with begin with dashes: "--", or "--launch-" where servers are not all there is.
+func (s *Spec) Choose(dashes, gpus, usedOK string) error {
+	s.GPU.dashes = dashes
 	list, err := GPUList(gpus)
 	if err != nil {
-		return err
+		return fmt.Errorf("%sgpus: %w", dashes, err)
 	}
 	if list != nil {
 		s.GPU.Only = list
@@ -134,7 +143,7 @@ func (s *Spec) Choose(gpus, usedOK string) error {
 		return nil
 	}
 	if s.GPU.UsedOK, err = ParseMemory(usedOK); err != nil {
-		return err
+		return fmt.Errorf("%sgpu-memory-used-ok: %w", dashes, err)
 	}
 	if usedOK == "any" {
 		s.GPU.Skip = "any use of it is declared fine"
@@ -340,7 +349,7 @@ func (s *Server) gpuBefore(ctx context.Context) error {
 			}
 		}
 		if busy != nil {
-			return &BusyError{GPUs: busy}
+			return &BusyError{GPUs: busy, dashes: s.spec.GPU.dashes}
 		}
 		return nil
 	})
