@@ -115,6 +115,7 @@ func (c *compat) run(cfg *config.Bench, out *bench.Outcome) *dialect.Run {
 	}
 	a.Pools, a.Pictures = cfg.Target.Backend.Pools(), d.Name == config.DatasetRandomMM
 	a.Rate, a.Slots = float64(cfg.Load.RequestRate), cfg.Load.MaxConcurrency
+	a.Slept = cfg.Load.Pacing == config.PacingSlept
 	a.ShareGPT = d.ShareGPT.OutputLen
 	switch d.Name {
 	case config.DatasetRandom, config.DatasetRandomMM:

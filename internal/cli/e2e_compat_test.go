@@ -1,14 +1,20 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"spate/internal/call"
+	"spate/internal/config"
+	"spate/internal/schedule"
 )
 
 // routedServer answers chats and notes the routing key of each.
@@ -60,6 +66,52 @@ func TestSharedPrefixTurnsEndToEnd(t *testing.T) {
 			}
 			if got := fmt.Sprint(turns, seen()); got != "map[0:6 1:6] map[0:6 1:6]" {
 				t.Errorf("turns and keys %s", got)
+			}
+		})
+	}
+}
+
+// TestCompatSleepsBetweenSends: tools without a schedule sleep a gap after each request, drawn as NumPy does for their
+// seed. Lateness may move a request, and then all that follow, but no gap changes for it.
+func TestCompatSleepsBetweenSends(t *testing.T) {
+	t.Parallel()
+	const n, rate = 20, 100
+	for name, c := range map[string]struct {
+		words []string
+		seed  uint32
+	}{
+		"own":      {[]string{"--pacing", "slept", "--seed", "7"}, 7},
+		"sglang":   {[]string{"--compat", "sglang", "--backend", "vllm"}, 42},
+		"lmdeploy": {[]string{"--compat", "lmdeploy", "--backend", "vllm"}, 1},
+		"vllm-0.6": {[]string{"--compat", "vllm-0.6"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plan, err := schedule.Slept(n, rate, 1, c.seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			times := slices.Collect(plan.Due)
+			e := benchCmd(t, append(c.words, "--base-url", quick(t).URL(), "--dataset-name", "random", "--random-input-len", "12", "--random-output-len", "3",
+				"--num-prompts", fmt.Sprint(n), "--request-rate", fmt.Sprint(rate))...).want(ExitDone)
+			run, recs := e.balanced(), e.measured()
+			if len(recs) != n {
+				t.Fatalf("%d requests", len(recs))
+			}
+			for i := 1; i < n; i++ {
+				if off := recs[i].Due - recs[i-1].Dispatched - (times[i] - times[i-1]); off.Abs() > time.Microsecond {
+					t.Errorf("request %d is due %v off a gap of %v after the one before was let go", i, off, times[i]-times[i-1])
+				}
+			}
+			var settings config.Bench
+			if err := json.Unmarshal(run.Config, &settings); err != nil || settings.Load.Pacing != config.PacingSlept {
+				t.Errorf("the run's settings say %q, %v", settings.Load.Pacing, err)
+			}
+			if want := "20 requests at 100 per second, each gap slept after the request before"; run.Plan.Text != want {
+				t.Errorf("plan %q, want %q", run.Plan.Text, want)
+			}
+			if said := strings.Contains(e.out, "The gaps between requests are slept one after the other"); said != (name != "own") {
+				t.Errorf("told of it: %v\n%s", said, e.out)
 			}
 		})
 	}

@@ -132,7 +132,8 @@ const (
 type Load struct {
 	NumPrompts     int           `json:"num_prompts"` // 0 after Resolve: bounded by Duration or the dataset only
 	RequestRate    Float         `json:"request_rate"`
-	Burstiness     Float         `json:"burstiness"` // gamma shape; +Inf is constant gaps
+	Burstiness     Float         `json:"burstiness"`       // gamma shape; +Inf is constant gaps
+	Pacing         Pacing        `json:"pacing,omitempty"` // what a gap is counted from
 	MaxConcurrency *int          `json:"max_concurrency"`
 	RampUp         Ramp          `json:"ramp_up_strategy,omitempty"`
 	RampStart      *int          `json:"ramp_up_start_rps,omitempty"`
@@ -149,6 +150,15 @@ type Load struct {
 	Seed            int64  `json:"seed"`
 	RequestIDPrefix string `json:"request_id_prefix"`
 }
+
+// Pacing says what the time between two requests is counted from.
+type Pacing string
+
+// Pacings.
+const (
+	PacingScheduled Pacing = "scheduled" // every time is fixed in advance: being late once delays nothing else
+	PacingSlept     Pacing = "slept"     // each gap begins when the request before it was let go: being late adds up
+)
 
 // Ramp is the shape of a ramp-up.
 type Ramp string

@@ -62,8 +62,17 @@ func TestValidateNamesTheFlags(t *testing.T) {
 		"ramp by time": {func(b *Bench) {
 			b.Load.RampUp, b.Load.RampStart, b.Load.RampEnd, b.Load.Duration = RampLinear, ptr(1), ptr(2), 1
 		}, []string{"ramp-up-strategy", "num-prompts"}},
-		"stages with rate":      {func(b *Bench) { b.Load.Stages, b.Load.RequestRate = Stages{{For: 1, From: 1, To: 1}}, 2 }, []string{"stages", "request-rate"}},
-		"stages with duration":  {func(b *Bench) { b.Load.Stages, b.Load.Duration = Stages{{For: 1, From: 1, To: 1}}, 2 }, []string{"stages", "duration"}},
+		"stages with rate":     {func(b *Bench) { b.Load.Stages, b.Load.RequestRate = Stages{{For: 1, From: 1, To: 1}}, 2 }, []string{"stages", "request-rate"}},
+		"stages with duration": {func(b *Bench) { b.Load.Stages, b.Load.Duration = Stages{{For: 1, From: 1, To: 1}}, 2 }, []string{"stages", "duration"}},
+		"stages slept":         {func(b *Bench) { b.Load.Stages, b.Load.Pacing = Stages{{For: 1, From: 1, To: 1}}, PacingSlept }, []string{"pacing", "stages"}},
+		"ramp slept": {func(b *Bench) {
+			b.Load.RampUp, b.Load.RampStart, b.Load.RampEnd, b.Load.Pacing = RampLinear, ptr(1), ptr(5), PacingSlept
+		}, []string{"pacing", "ramp-up-strategy"}},
+		"ramp scheduled": {func(b *Bench) {
+			b.Load.RampUp, b.Load.RampStart, b.Load.RampEnd, b.Load.Pacing = RampLinear, ptr(1), ptr(5), PacingScheduled
+		}, nil},
+		"rate slept":            {func(b *Bench) { b.Load.RequestRate, b.Load.Pacing = 2, PacingSlept }, nil},
+		"burst slept":           {func(b *Bench) { b.Load.Pacing = PacingSlept }, nil},
 		"two warm-ups":          {func(b *Bench) { b.Load.NumWarmups, b.Load.WarmupDuration, b.Load.RequestRate = 1, 1, 2 }, []string{"num-warmups", "warmup-duration"}},
 		"time without a rate":   {func(b *Bench) { b.Load.Duration = 1 }, []string{"duration", "request-rate"}},
 		"time of a closed loop": {func(b *Bench) { b.Load.Duration, b.Load.MaxConcurrency = 1, ptr(2) }, nil},

@@ -159,6 +159,11 @@ func (b *Bench) checkShape(c *checker) {
 		c.clash(l.RampUp != "", "stages", "ramp-up-strategy", "a plan is staged or ramped, not both")
 		c.clash(l.Duration > 0, "stages", "duration", "the stages already say how long the run is")
 	}
+	if l.Pacing == PacingSlept {
+		c.clash(len(l.Stages) > 0, "pacing", "stages", "stages are held for set times, which sleeping from one send to the next would miss")
+		c.clash(l.RampUp != "", "pacing", "ramp-up-strategy", "no client that sleeps from one send to the next has a ramp; leave out --pacing slept")
+		c.clash(b.SelfTimed(), "pacing", "self-timed", "the trace says when requests go")
+	}
 	if l.RampUp == "" {
 		c.needs(l.RampStart != nil, "ramp-up-start-rps", "ramp-up-strategy", "linear or exponential")
 		c.needs(l.RampEnd != nil, "ramp-up-end-rps", "ramp-up-strategy", "linear or exponential")

@@ -83,6 +83,19 @@ func (a argument) number() (float64, error) {
 	return v, nil
 }
 
+// slept counts gaps from the request before, as tools did before they had a schedule. They have neither ramps nor
+// stages, and no trace whose times they keep; who asks for those, or for another pacing, gets what was asked for.
+func (t *Translated) slept(given func(name string) bool, dataset string) {
+	for _, flag := range []string{"pacing", "ramp-up-strategy", "stages", "self-timed"} {
+		if given(flag) {
+			return
+		}
+	}
+	if dataset != "mooncake" && dataset != "timed_trace" {
+		t.add("--pacing", "slept")
+	}
+}
+
 func (t *Translated) add(words ...string) { t.Args = append(t.Args, words...) }
 
 // pass hands an argument on.

@@ -63,6 +63,7 @@ type Asked struct {
 	Backend    string
 	Dataset    string
 	Rate       float64 // +Inf: none
+	Slept      bool    // gaps were counted from the request before
 	Slots      *int
 	Prompts    int
 	Input      *int // of random prompts

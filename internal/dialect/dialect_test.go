@@ -224,6 +224,22 @@ func TestDiffersTellsTheHonestFigure(t *testing.T) {
 			}
 		}
 	}
+	// Two requests 500 ms apart where 4 a second were asked for, the second 3 ms late.
+	run := twoRequests()
+	run.Asked.Rate, run.Asked.Slept = 4, true
+	run.Records[1].Due -= 3 * ms
+	for _, n := range []Name{LMDeploy, SGLang, VLLM6} {
+		got := strings.Join(n.Differs(run), "\n")
+		for _, w := range []string{"2 requests left within 0.50 s, 2.00 a second where 4 were asked for", "today ends at 0.50 s", "3.00 ms in all"} {
+			if !strings.Contains(got, w) {
+				t.Errorf("%s does not say %q:\n%s", n, w, got)
+			}
+		}
+	}
+	run.Asked.Slept = false
+	if got := strings.Join(SGLang.Differs(run), "\n"); strings.Contains(got, "slept") {
+		t.Errorf("a schedule was followed: %s", got)
+	}
 	if got := VLLM.Differs(twoRequests()); got != nil {
 		t.Errorf("vLLM of today differs from itself: %v", got)
 	}

@@ -3,6 +3,7 @@ package dialect
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"spate/internal/call"
 	"spate/internal/metrics"
@@ -36,7 +37,39 @@ func (n Name) Differs(run *Run) []string {
 	case VLLM6:
 		say(f.done > 0, "vLLM 0.6 ends a request at the end mark of its stream, and counts only messages with a text: at HEAD the mean E2EL is %.2f ms, not %.2f.", s.E2EL.Mean, mean(f.e2e))
 	}
+	if line := arrivals(run); line != "" {
+		out = append(out, line)
+	}
 	return out
+}
+
+// arrivals says what sleeping from one send to the next made of the rate that was asked for: nothing holds the
+// sum of the gaps to it, and lateness adds up.
+func arrivals(run *Run) string {
+	if !run.Asked.Slept || math.IsInf(run.Asked.Rate, 1) {
+		return ""
+	}
+	sent := 0
+	var first, last, late time.Duration
+	for i := range run.Records {
+		r := &run.Records[i]
+		if r.Phase != call.Measure || r.Attempt > 0 || r.Turn > 0 { // only these have a place in the schedule
+			continue
+		}
+		if sent == 0 || r.Dispatched < first {
+			first = r.Dispatched
+		}
+		last = max(last, r.Dispatched)
+		late += r.Dispatched - r.Due
+		sent++
+	}
+	if sent < 2 || last == first {
+		return ""
+	}
+	span := seconds(last - first)
+	return fmt.Sprintf("The gaps between requests are slept one after the other, and nothing holds them to the rate: %d requests left within %.2f s, %.2f a second where %g were asked for. "+
+		"A schedule as vLLM's today ends at %.2f s. Waking late adds up: %.2f ms in all; the tool itself loses about 1 ms with each request.",
+		sent, span, float64(sent-1)/span, run.Asked.Rate, float64(sent)/run.Asked.Rate, float64(late)/float64(time.Millisecond))
 }
 
 // Summary is the run's summary by the definitions of vLLM 0.6: only messages with a visible text count, and

@@ -4,8 +4,12 @@ package dialect
 // defaults are not.
 func (t *Translated) olderVLLM(n Name, args []string) {
 	given := map[string]bool{}
+	dataset := ""
 	for _, a := range split(args) {
 		given[a.name] = true
+		if a.name == "dataset-name" {
+			dataset = a.text()
+		}
 	}
 	meaning := "v10"
 	if n == VLLM6 {
@@ -13,6 +17,7 @@ func (t *Translated) olderVLLM(n Name, args []string) {
 		if !given["random-range-ratio"] { // which means fixed lengths there
 			t.add("--random-range-ratio", "1.0")
 		}
+		t.slept(func(name string) bool { return given[name] }, dataset)
 	}
 	t.add("--range-ratio-meaning", meaning)
 	if !given["dataset-name"] && given["dataset-path"] {

@@ -187,6 +187,7 @@ func (s *serving) finish() error {
 		warm = s.given["warmup-requests"].text()
 	}
 	s.add("--range-ratio-meaning", "v6", "--num-warmups", warm)
+	s.slept(s.has, s.Asked.Dataset)
 	if !s.has("multi") {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/call"
+	"spate/internal/config"
 	"spate/internal/flags"
 )
 
@@ -242,6 +243,37 @@ func TestServingMeans(t *testing.T) {
 			t.Errorf("%s; %q", line, got.Notes)
 		}
 	})
+}
+
+// TestPacing: tools that sleep between two sends do so here, unless the line asks for what cannot be slept.
+func TestPacing(t *testing.T) {
+	const random = "--dataset-name random --random-input-len 8 --random-output-len 2 "
+	for name, c := range map[string]struct {
+		tool Name
+		line string
+		want config.Pacing
+	}{
+		"sglang":         {SGLang, random + "--request-rate 4", config.PacingSlept},
+		"sglang at once": {SGLang, random + "--request-rate inf", config.PacingSlept},
+		"lmdeploy":       {LMDeploy, random + "--request-rate 4", config.PacingSlept},
+		"lmdeploy multi": {LMDeploy, random + "--multi", config.PacingSlept},
+		"vllm 0.6":       {VLLM6, random + "--request-rate 4", config.PacingSlept},
+		"vllm 0.10":      {VLLM10, random + "--request-rate 4", config.PacingScheduled},
+		"vllm":           {VLLM, random + "--request-rate 4", config.PacingScheduled},
+		"backprop":       {Backprop, "--num_requests 3 --concurrency 2 --vllm_url http://h:1/v1 --api_key k", config.PacingScheduled},
+		"asked for":      {SGLang, random + "--request-rate 4 --pacing scheduled", config.PacingScheduled},
+		"underscored":    {VLLM6, random + "--ramp_up_strategy linear --ramp_up_start_rps 1 --ramp_up_end_rps 3", config.PacingScheduled},
+		"stages":         {LMDeploy, random + "--stages 2s@3", config.PacingScheduled},
+		"trace":          {SGLang, "--dataset-name mooncake --dataset-path x.jsonl", config.PacingScheduled},
+		"trace of vllm":  {VLLM6, "--dataset-name timed_trace --dataset-path x.jsonl", config.PacingScheduled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := parse(t, c.tool, strings.Fields(c.line))
+			if got := r.Bench.Load.Pacing; got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
 }
 
 // TestEmbeddingBlock: SGLang leaves out what an embedding server does not generate.

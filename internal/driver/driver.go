@@ -367,22 +367,31 @@ func (r *run) openLoop(stop <-chan struct{}, start time.Duration) {
 }
 
 // letGo follows the schedule to its end. What was due within the plan's time is due, also when the client
-// was too late to let it go: that is returned. The user's word ends the schedule where it is.
+// was too late to let it go: that is returned. The user's word ends the schedule where it is. Where gaps are
+// slept, lateness moves everything that follows, as it does in clients that sleep between two sends.
 func (r *run) letGo(wg *sync.WaitGroup, stop <-chan struct{}, start time.Duration) (late []item) {
 	pace := newPacer(r.cfg.Clock)
 	defer pace.close()
+	var drift time.Duration
 	for due := range r.cfg.Plan.Due {
+		due += start + drift
+		if drift > 0 && r.cfg.Plan.Until > 0 && due >= start+r.cfg.Plan.Until {
+			break // it would have been due in time, had nothing been late
+		}
 		req, ok := r.draw(stop, start)
 		if !ok {
 			break
 		}
-		let := pace.until(start+due, stop)
+		let := pace.until(due, stop)
 		if !let && !r.timeUp.Load() {
 			break
 		}
 		now := r.cfg.Clock.Now()
 		r.noteDue(&req, now)
-		it := item{req: req, due: start + due, dispatched: now}
+		if r.cfg.Plan.Slept {
+			drift += now - due
+		}
+		it := item{req: req, due: due, dispatched: now}
 		switch {
 		case !let:
 			late = append(late, it)

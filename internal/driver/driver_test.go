@@ -1,10 +1,12 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -251,6 +253,58 @@ func TestLateClientDropsWhatWasDue(t *testing.T) {
 					t.Errorf("request %d was due at %v, want %v; %s, sent at %v", r.ID, r.Due, want, r.Outcome, r.Sent)
 				}
 			}
+		}
+	})
+}
+
+// slept are times whose gaps are slept; before the request with index stall the client is held up for a while.
+func slept(times []time.Duration, stall int, wait time.Duration) schedule.Plan {
+	return schedule.Plan{N: len(times), Slept: true, Due: func(yield func(time.Duration) bool) {
+		for i, d := range times {
+			if i == stall {
+				time.Sleep(wait)
+			}
+			if !yield(d) {
+				return
+			}
+		}
+	}}
+}
+
+// TestSleptGapsAddUpLateness: each gap begins when the request before was let go, so a stall moves all that follows.
+func TestSleptGapsAddUpLateness(t *testing.T) {
+	const stall = 30 * time.Millisecond
+	times := []time.Duration{0, time.Millisecond, 3 * time.Millisecond, 3 * time.Millisecond, 8 * time.Millisecond}
+	for _, slots := range []int{0, 1} {
+		got := play(t, Config{Plan: slept(times, 1, stall).Capped(slots), Source: &numbers{n: len(times)}}, &server{takes: time.Millisecond})
+		if got.res.Tally.OK != len(times) {
+			t.Fatalf("%d slots: tally %+v", slots, got.res.Tally)
+		}
+		recs := got.recs
+		slices.SortFunc(recs, func(a, b call.Record) int { return cmp.Compare(a.ID, b.ID) })
+		if recs[0].Due != got.res.Start {
+			t.Errorf("the first is due at %v, want at once: %v", recs[0].Due, got.res.Start)
+		}
+		for i := 1; i < len(recs); i++ {
+			if want := recs[i-1].Dispatched + times[i] - times[i-1]; recs[i].Due != want {
+				t.Errorf("%d slots: request %d due at %v, want %v: a gap after the one before was let go", slots, i, recs[i].Due, want)
+			}
+		}
+		if last := recs[len(recs)-1].Due - got.res.Start; last < stall+7*time.Millisecond {
+			t.Errorf("%d slots: the last was due at %v: the stall is not in it", slots, last)
+		}
+	}
+}
+
+// TestSleptGapsEndWithTheTime: what lateness moved beyond the end was never due.
+func TestSleptGapsEndWithTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		times := []time.Duration{0, 10 * time.Millisecond, 20 * time.Millisecond, 99 * time.Millisecond}
+		plan := slept(times, 1, 200*time.Millisecond).For(100 * time.Millisecond)
+		got := play(t, Config{Plan: plan, Source: &numbers{n: 4}, Grace: time.Second}, &server{takes: time.Millisecond})
+		// The second was due at 10 ms and let go at 200 ms; the third would be due at 210 ms.
+		if want := (call.Tally{Due: 2, OK: 1, Dropped: 1, Attempts: 2}); got.res.Tally != want || got.res.Stopped {
+			t.Errorf("%+v, want %+v", got.res.Tally, want)
 		}
 	})
 }

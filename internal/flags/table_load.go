@@ -26,6 +26,10 @@ func loadFlags(b *config.Bench) []Def {
 			},
 		},
 		{
+			Name: "pacing", Group: GroupLoad, Default: "scheduled", value: enum(&l.Pacing), Choices: []string{"scheduled", "slept"},
+			Help: "what a gap is counted from: scheduled fixes all times in advance, stretched to end at requests / rate; slept sleeps each gap after the request before, as older clients do, and lateness adds up",
+		},
+		{
 			Name: "max-concurrency", Group: GroupLoad, VLLM: true, Main: true, value: maybeInt(&l.MaxConcurrency),
 			Help: "requests in flight at most", Also: also("concurrency", "parallel", "num-concurrency", "max-vus"),
 		},

@@ -40,12 +40,15 @@ func NewArrivals(c *config.Load, n int) (*Arrivals, error) {
 	case math.IsInf(rate, 1):
 		a.Plan, err = schedule.Burst(n)
 		a.Text = fmt.Sprintf("%d requests at once", n)
+	case c.Pacing == config.PacingSlept:
+		a.Plan, err = slept(n, rate, burst, seed)
+		a.Text = rated(n, rate) + ", each gap slept after the request before"
 	case n > 0:
 		a.Plan, err = schedule.VLLM(n, rate, burst, seed)
-		a.Text = fmt.Sprintf("%d requests at %g per second", n, rate)
+		a.Text = rated(n, rate)
 	default:
 		a.Plan, err = schedule.Gamma(rate, burst, seed)
-		a.Text = fmt.Sprintf("%g requests per second", rate)
+		a.Text = rated(n, rate)
 	}
 	if err != nil {
 		return nil, err
@@ -58,6 +61,23 @@ func NewArrivals(c *config.Load, n int) (*Arrivals, error) {
 		a.Text += fmt.Sprintf(", for %v", c.Duration)
 	}
 	return a, nil
+}
+
+// slept is schedule.Slept, without end where n is 0.
+func slept(n int, rate, burst float64, seed uint32) (schedule.Plan, error) {
+	if n > 0 {
+		return schedule.Slept(n, rate, burst, seed)
+	}
+	p, err := schedule.Slept(math.MaxInt, rate, burst, seed)
+	p.N = 0
+	return p, err
+}
+
+func rated(n int, rate float64) string {
+	if n > 0 {
+		return fmt.Sprintf("%d requests at %g per second", n, rate)
+	}
+	return fmt.Sprintf("%g requests per second", rate)
 }
 
 // Workload translates the dataset's settings. open opens its file; untokenized behaves as vLLM without a

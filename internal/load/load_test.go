@@ -3,6 +3,7 @@ package load
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,13 @@ import (
 	"spate/internal/schedule"
 	"spate/internal/workload"
 )
+
+func sleeping(change func(*config.Load)) func(*config.Load) {
+	return func(l *config.Load) {
+		l.Pacing = config.PacingSlept
+		change(l)
+	}
+}
 
 func TestArrivals(t *testing.T) {
 	three, one, nine := 3, 1, 9
@@ -26,6 +34,10 @@ func TestArrivals(t *testing.T) {
 		{"burst", func(*config.Load) {}, 5, "5 requests at once", 0, false, 0, 5},
 		{"rate", func(l *config.Load) { l.RequestRate = 2 }, 5, "5 requests at 2 per second", 0, false, 0, 5},
 		{"rate for a time", func(l *config.Load) { l.RequestRate, l.Duration = 50, time.Second }, 0, "50 requests per second, for 1s", 0, false, time.Second, 0},
+		{"slept", sleeping(func(l *config.Load) { l.RequestRate = 2 }), 5, "5 requests at 2 per second, each gap slept after the request before", 0, false, 0, 5},
+		{"slept for a time", sleeping(func(l *config.Load) { l.RequestRate, l.Duration = 50, time.Second }), 0, "50 requests per second, each gap slept after the request before, for 1s", 0, false, time.Second, 0},
+		{"slept with a cap", sleeping(func(l *config.Load) { l.RequestRate, l.MaxConcurrency = 2, &three }), 5, "5 requests at 2 per second, each gap slept after the request before", 3, false, 0, 5},
+		{"nothing to sleep", sleeping(func(*config.Load) {}), 5, "5 requests at once", 0, false, 0, 5},
 		{"closed loop", func(l *config.Load) { l.MaxConcurrency = &three }, 5, "closed loop, 3 at a time", 3, true, 0, 0},
 		{"closed loop for a time", func(l *config.Load) { l.MaxConcurrency, l.Duration = &three, time.Minute }, 0, "closed loop, 3 at a time, for 1m0s", 3, true, time.Minute, 0},
 		{"capped rate", func(l *config.Load) { l.RequestRate, l.MaxConcurrency = 2, &three }, 5, "5 requests at 2 per second", 3, false, 0, 5},
@@ -44,6 +56,9 @@ func TestArrivals(t *testing.T) {
 			if a.Text != c.text || a.Plan.Slots != c.slots || (a.Plan.Due == nil) != c.closed || c.until > 0 && a.Plan.Until != c.until {
 				t.Errorf("%q, slots %d, closed %v, until %v", a.Text, a.Plan.Slots, a.Plan.Due == nil, a.Plan.Until)
 			}
+			if want := strings.Contains(c.text, "slept"); a.Plan.Slept != want || a.Plan.N != c.n {
+				t.Errorf("slept %v, want %v; %d requests", a.Plan.Slept, want, a.Plan.N)
+			}
 			if (a.Ramp != nil) != (l.RampUp != "") {
 				t.Errorf("ramp %+v", a.Ramp)
 			}
@@ -53,6 +68,17 @@ func TestArrivals(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The gaps of a slept plan are NumPy's for the seed, the first request goes at once, and nothing is stretched.
+func TestSleptArrivals(t *testing.T) {
+	a, err := NewArrivals(&config.Load{RequestRate: 2, Burstiness: 1, Pacing: config.PacingSlept}, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := slices.Collect(a.Plan.Due); !slices.Equal(got, []time.Duration{0, 397937254, 1025902636, 1487514208}) {
+		t.Errorf("due at %d", got)
 	}
 }
 

@@ -1,6 +1,7 @@
 // Package schedule says when requests are due: constant, Poisson and gamma arrivals, vLLM's schedules of past
 // and present, ramps, stages, traces, bursts and closed loops. bench builds one Plan from the user's flags
-// before the run; driver sleeps to its times and never changes them, so lateness is visible and does not add up.
+// before the run; driver sleeps to its times and never changes them, so lateness is visible and does not add up
+// (but where a plan is Slept, as older clients are).
 //
 // Everything here is computed, nothing waits. Times stream out of iterators that can be started any number of
 // times and give the same times each time, on every CPU; a million requests need no more memory than ten.
@@ -22,6 +23,9 @@ type Plan struct {
 	// Due are the times at which requests should be sent, from the start of the run, never decreasing. Nil is
 	// a closed loop: a request is due when a slot becomes free.
 	Due iter.Seq[time.Duration]
+	// Slept counts each gap between two times of Due from when the request before it was let go, not from when
+	// that was due, so that lateness adds up: Due are then the earliest times there can be.
+	Slept bool
 	// N is how many requests there are at most, 0 when only Until or the workload ends the run.
 	N int
 	// Slots is how many requests may be under way at once, 0 for no cap.

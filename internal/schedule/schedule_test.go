@@ -49,6 +49,25 @@ func TestVLLMLaws(t *testing.T) {
 	})
 }
 
+// Only a slept plan's gaps are counted from the request before, and cutting it changes nothing about that.
+func TestSleptIsMarked(t *testing.T) {
+	slept, err := Slept(10, 2, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := slept.First(3).For(time.Hour).Capped(2)
+	if !slept.Slept || !cut.Slept {
+		t.Errorf("slept %v, and when cut %v", slept.Slept, cut.Slept)
+	}
+	// NumPy's first exponential numbers for seed 0 are 0.7959 and 1.2559; at a rate of 2 half of each is slept.
+	if got := slices.Collect(cut.Due); !slices.Equal(got, []time.Duration{0, 397937254, 1025902636}) {
+		t.Errorf("due at %d", got)
+	}
+	if head, err := VLLM(10, 2, 1, 0); err != nil || head.Slept {
+		t.Errorf("a schedule counts from the start: %+v, %v", head, err)
+	}
+}
+
 // The mean gap must be 1/rate and the coefficient of variation 1/sqrt(burstiness), within four standard errors.
 func TestGammaMoments(t *testing.T) {
 	const n, rate = 40_000, 50.0

@@ -34,13 +34,14 @@ func VLLM(n int, rate, burstiness float64, seed uint32) (Plan, error) {
 	}}, nil
 }
 
-// Slept is the schedule of vLLM's client before 0.10, which slept one gap after each send: the first request
-// at 0, nothing stretched. That client also drifted by about a millisecond per request; these times do not.
+// Slept is the schedule of clients that sleep one gap after each send, such as vLLM's before 0.10, SGLang's and
+// LMDeploy's: the first request at 0, nothing stretched. Their event loops woke about a millisecond late each time,
+// which added up. These times are without it; who follows them adds its own lateness, see Plan.Slept.
 func Slept(n int, rate, burstiness float64, seed uint32) (Plan, error) {
 	if err := errors.Join(checkCount(n), checkRate(rate), checkBurstiness(burstiness)); err != nil {
 		return Plan{}, err
 	}
-	return Plan{N: n, Due: func(yield func(time.Duration) bool) {
+	return Plan{N: n, Slept: true, Due: func(yield func(time.Duration) bool) {
 		if !yield(0) || n == 1 {
 			return
 		}
