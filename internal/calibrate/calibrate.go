@@ -149,26 +149,28 @@ type Fit struct {
 	at     point
 }
 
-// Rounds of a search at most: along slopes, and by chance.
-const (
-	fitRounds    = 12
-	wanderRounds = 80
-	crossWander  = 20 // for a fit without one row
-)
+// fitRounds is the most a search goes along slopes.
+const fitRounds = 12
 
-// fit finds the parameters of a family from the rows in use.
+// fit finds the parameters of a family from the rows in use. Under open loads the end of a descent says
+// little about the ground around it, so that every start wanders before one is chosen.
 func (j *job) fit(starts [][]float64, wander int) (*Fit, error) {
 	var at point
 	var p *problem
+	draw := rng.New(j.seed, "calibrate.wander")
 	for i, start := range starts {
 		q := j.problem()
 		q.loose = j.loose
-		if c := q.descend(start, fitRounds); i == 0 || c.loss < at.loss {
+		c := q.descend(start, fitRounds)
+		if j.open() {
+			c = q.wander(c, wander, draw)
+		}
+		if i == 0 || c.loss < at.loss {
 			at, p = c, q
 		}
 	}
 	if j.open() {
-		at = p.wander(at, wander, rng.New(j.seed, "calibrate.wander"))
+		at = p.wander(at, wander, draw)
 		at = p.descend(at.x, fitRounds)
 	}
 	if _, err := j.fam.predict(j.fam.values(at.x), j.use, j.seed); err != nil {

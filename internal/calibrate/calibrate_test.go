@@ -70,7 +70,7 @@ func TestFitRecoversParameters(t *testing.T) {
 	}
 	fam := fams[0]
 	j := &job{fam: fam, use: shown}
-	fit, err := j.fit(j.starts(0), 0)
+	fit, err := j.fit(j.starts(effort{}), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

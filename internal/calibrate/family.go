@@ -138,7 +138,9 @@ const (
 	stepBase     = 1.5   // ms, a step's work outside the layers ...
 	layerMS      = 0.060 // ... launching a layer ...
 	reduceMS     = 0.050 // ... and its two all-reduces, small ones
-	hostUS       = 50    // us, host work per sequence and step
+	rowUS        = 0.85  // us per layer for one more decoding sequence, whatever the layer's width ...
+	rowShare     = 0.8   // ... the share of a row's products that a batch of them pays ...
+	rowReduceUS  = 45    // ... and us per MB of it that is summed up over the GPUs
 )
 
 // stepMS is the time of a step that has hardly anything to compute.
@@ -176,6 +178,16 @@ func (s *shape) prefillUS() float64 {
 // denseUS is the time to multiply one more row in a batch of decoding sequences.
 func (s *shape) denseUS() float64 {
 	return 1e6 * 2 * float64(s.conf.Model.Linear()) / float64(s.conf.TP) / (s.flops * computeShare)
+}
+
+// decodeUS is the time that one more decoding sequence adds to a step.
+func (s *shape) decodeUS() float64 {
+	m := s.conf.Model
+	t := rowUS*float64(m.Layers) + rowShare*s.denseUS()
+	if s.conf.TP > 1 {
+		t += rowReduceUS * float64(2*m.Layers*2*m.Hidden) / 1e6
+	}
+	return t
 }
 
 // pairRatio is the work of one pair of prompt and context tokens relative to that of one token.
@@ -247,7 +259,7 @@ func (fam *Family) parameters() []Param {
 			},
 		},
 		{
-			Name: "decode", Unit: "us/sequence", Scale: 1e3, Prior: hostUS + 0.8*s.denseUS(), SD: 0.5, Low: 1, High: 5e3,
+			Name: "decode", Unit: "us/sequence", Scale: 1e3, Prior: s.decodeUS(), SD: 0.5, Low: 1, High: 5e3,
 			Why: "runs at two concurrencies, one above 100",
 			set: func(_ *group, c *profile.Cost, v float64) { stepOf(c).DecodeNS = v },
 		},

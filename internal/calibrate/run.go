@@ -87,7 +87,7 @@ func (fam *Family) names() string {
 func (fam *Family) calibrate(out *Outcome, opt Options) (*Fit, error) {
 	opt.Progress("fitting %s", fam.names())
 	j := &job{fam: fam, use: shown, seed: opt.Seed}
-	fit, err := j.fit(j.starts(openStarts), wanderRounds)
+	fit, err := j.fit(j.starts(fitEffort), fitEffort.wander)
 	if err != nil {
 		return nil, err
 	}
@@ -152,11 +152,11 @@ func (j *job) cross(full *Fit, into map[string]predict.Metrics) error {
 		if slices.ContainsFunc(k.fam.rows(), k.use) {
 			starts := [][]float64{full.at.x}
 			if k.open() {
-				starts = k.starts(crossStarts)
+				starts = k.starts(crossEffort)
 			} else {
 				k.loose = true // or what only the row told would stay
 			}
-			fit, err := k.fit(starts, crossWander)
+			fit, err := k.fit(starts, crossEffort.wander)
 			if err != nil {
 				return err
 			}

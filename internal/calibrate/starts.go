@@ -8,17 +8,25 @@ import (
 	"spate/internal/rng"
 )
 
-// Random places to begin an open load's search at: for the fit, and for each fit without a row.
-const (
-	openStarts  = 10
-	crossStarts = 2
+// effort is how hard the search for an open load's valley tries.
+type effort struct {
+	plain  int // random places to begin at, for the simplest servers
+	added  int // and for what disaggregated ones add
+	keep   int // ends to go on from
+	wander int // rounds of random steps from each of them
+}
+
+// For the fit, and for each fit without a row.
+var (
+	fitEffort   = effort{plain: 10, added: 60, keep: 10, wander: 60}
+	crossEffort = effort{plain: 2, added: 8, keep: 3, wander: 20}
 )
 
 // starts are the places a search begins at. What is expected is one. Figures of open loads depend on
 // queues that form and dissolve, so that the sum of squares has many valleys: for them the search
 // begins at several random places. It takes the simplest servers first, then what disaggregated ones
 // add, then all together.
-func (j *job) starts(n int) [][]float64 {
+func (j *job) starts(by effort) [][]float64 {
 	fam := j.fam
 	first := [][]float64{make([]float64, len(fam.params))}
 	if !j.open() {
@@ -34,7 +42,7 @@ func (j *job) starts(n int) [][]float64 {
 		}
 		return x
 	}
-	for range n {
+	for range by.plain {
 		first = append(first, random(first[0], func(int) bool { return true }))
 	}
 	simple := &job{fam: fam, seed: j.seed, use: func(r *predict.Row) bool { return j.use(r) && fam.group(r.Group).facts.Disagg == nil }}
@@ -43,11 +51,11 @@ func (j *job) starts(n int) [][]float64 {
 	}
 	best := lowest(simple, first, nil, 2)
 	var second [][]float64
-	for k := range 2 * n {
+	for k := range by.added {
 		second = append(second, random(best[k%len(best)], fam.onlyDisagg))
 	}
 	held := func(i int) bool { return !fam.onlyDisagg(i) }
-	return lowest(j, second, held, 3)
+	return lowest(j, second, held, by.keep)
 }
 
 // slowDoor is a second place to begin at where bursts were sent: the front end takes its time, not the
