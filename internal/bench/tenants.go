@@ -168,6 +168,15 @@ func (s *session) asksFor() string {
 	return s.target.served
 }
 
+// modelName is what results call the tenant's model: as they call that of a run of its own, unless the
+// tenant asks for something by another name.
+func (s *session) modelName() string {
+	if m := &s.Config.Model; len(m.LoRAModules) > 0 || m.ServedName != "" {
+		return s.asksFor()
+	}
+	return s.target.model
+}
+
 // joinNames lists what the tenants call something, each name once.
 func (s *session) joinNames(name func(*session) string) string {
 	var out []string
@@ -221,7 +230,7 @@ func (s *session) joinedSettings() verdict.Settings {
 func (s *session) openTenants() {
 	for _, t := range s.tenants {
 		one := result.Tenant{
-			Name: t.tenant.name, Model: t.asksFor(), Dataset: t.Config.Dataset.Name, Plan: result.NewPlan(t.metricsRun(), t.load.text),
+			Name: t.tenant.name, Model: t.modelName(), Dataset: t.Config.Dataset.Name, Plan: result.NewPlan(t.metricsRun(), t.load.text),
 		}
 		one.Plan.Judge = t.settings()
 		for _, o := range t.Config.Check.SLO {
@@ -383,7 +392,7 @@ func (s *session) encodeVLLM(v *interop.VLLM) ([]byte, error) {
 	rows := make([]interop.Object, 0, len(s.tenants))
 	for i, t := range s.tenants {
 		one := interop.VLLM{
-			Date: v.Date, Backend: v.Backend, ModelID: t.asksFor(), TokenizerID: t.tokens.id, RequestRate: float64(t.Config.Load.RequestRate),
+			Date: v.Date, Backend: v.Backend, ModelID: t.modelName(), TokenizerID: t.tokens.id, RequestRate: float64(t.Config.Load.RequestRate),
 			Burstiness: float64(t.Config.Load.Burstiness), MaxConcurrency: t.Config.Load.MaxConcurrency,
 		}
 		one.NumPrompts = numPrompts(t.Config.Load.NumPrompts, s.run.Tenants[i].Tally.Due)

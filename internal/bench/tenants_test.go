@@ -396,6 +396,26 @@ tenants: [{name: one}, {name: two}]
 	}
 }
 
+// TestTenantsModelNames lets a server call its model otherwise than requests do: a tenant's row has the name the run
+// has, unless the tenant asks for another one.
+func TestTenantsModelNames(t *testing.T) {
+	srv := start(t, serve.Config{Models: []string{"alpha", "tuned"}, Root: "org/alpha", Timetable: serve.TimetableConfig{TTFT: time.Millisecond, ITL: time.Millisecond}})
+	out := run(t, t.Context(), mixJob(t, "base-url: "+srv.URL()+`
+skip-tokenizer-init: true
+random-input-len: 12
+random-output-len: 2
+num-prompts: 2
+tenants: [{name: plain}, {name: own, served-model-name: tuned}, {name: mixed, lora-modules: [alpha, tuned]}]
+`))
+	got := []string{out.Run.Server.Model}
+	for _, row := range out.Run.Tenants {
+		got = append(got, row.Model)
+	}
+	if diff := cmp.Diff([]string{"org/alpha", "org/alpha", "tuned", "alpha+tuned"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestTenantsWithoutData says which tenant's dataset is missing.
 func TestTenantsWithoutData(t *testing.T) {
 	srv := start(t, serve.Config{Models: []string{"alpha"}, Timetable: serve.TimetableConfig{TTFT: time.Millisecond, ITL: time.Millisecond}})
