@@ -222,7 +222,7 @@ func (s *session) drive(ctx context.Context, cfg driver.Config, progress *report
 // doer is the client as it speaks for this session.
 func (s *session) doer() driver.Doer {
 	if s.tenant != nil {
-		return voice{s.client, s.target.client.Backend, &s.target.client.Body}
+		return voice{s.client, s.tenant.name, s.target.client.Backend, &s.target.client.Body}
 	}
 	return s.client
 }

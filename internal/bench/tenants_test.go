@@ -416,6 +416,39 @@ tenants: [{name: plain}, {name: own, served-model-name: tuned}, {name: mixed, lo
 	}
 }
 
+// TestTenantsRouted sends conversations and groups of two tenants under headers that a router reads: none of one is
+// called like one of the other, while records have the names as they are elsewhere.
+func TestTenantsRouted(t *testing.T) {
+	w := tenantServer(t)
+	const talk = "dataset-name: multi-turn, num-prompts: 3, multi-turn-turns: 2, multi-turn-next-len: 5, random-input-len: 5, random-output-len: 3"
+	out := run(t, t.Context(), mixJob(t, "base-url: "+w.URL+`
+model: alpha
+max-concurrency: 2
+tenants:
+  - {name: one, header: "X-Team={session}", `+talk+`}
+  - {name: two, header: "X-Team={session}", `+talk+`}
+  - {name: three, header: "X-Team={group}", dataset-name: generated-shared-prefix, gsp-num-groups: 2, gsp-prompts-per-group: 2, gsp-system-prompt-len: 9, gsp-question-len: 5, gsp-output-len: 2}
+`))
+	for tenant, want := range map[string]int{"one": 6, "two": 6, "three": 4} {
+		got := w.of(tenant)
+		for id, a := range got {
+			if !strings.HasPrefix(a.Team, tenant+"/") {
+				t.Errorf("%s: header %q, want one that begins with %s/", id, a.Team, tenant)
+			}
+		}
+		if len(got) != want {
+			t.Errorf("%s: %d requests, want %d", tenant, len(got), want)
+		}
+	}
+	for i := range out.Records {
+		r := &out.Records[i]
+		tenant := r.Labels[result.TenantLabel]
+		if group := r.Labels["group"]; (tenant == "three") != (group == "0" || group == "1") || (tenant == "three") != (r.Session == "") || strings.Count(r.Session, "/") > 1 {
+			t.Errorf("%s of %s: session %q, group %q", r.Name, tenant, r.Session, group)
+		}
+	}
+}
+
 // TestTenantsWithoutData says which tenant's dataset is missing.
 func TestTenantsWithoutData(t *testing.T) {
 	srv := start(t, serve.Config{Models: []string{"alpha"}, Timetable: serve.TimetableConfig{TTFT: time.Millisecond, ITL: time.Millisecond}})
