@@ -16,8 +16,8 @@ var conditions = []string{"dataset", "load", "body", "model", "target.backend", 
 // ignored are settings within them that never matter.
 var ignored = []string{"load.request_id_prefix", "model.tokenizer", "model.served_name", "dataset.path"}
 
-// sampled is what two samples of one tenant's workload may differ in: who said it, and what was drawn.
-var sampled = []string{"name", "given", "load.seed", "dataset.salt"}
+// sampled is what two samples of one tenant's workload may differ in.
+var sampled = []string{"load.seed", "dataset.salt"}
 
 // Comparable says whether the figures of two runs may be set side by side. The error names the
 // conditions that differ.
@@ -63,14 +63,11 @@ func matters(key string) bool {
 	within := func(parts []string) bool {
 		return slices.ContainsFunc(parts, func(p string) bool { return key == p || strings.HasPrefix(key, p+".") })
 	}
-	if !within(conditions) {
-		return false
-	}
 	if rest, ok := strings.CutPrefix(key, "tenants."); ok { // the same rules hold within one
 		_, key, _ = strings.Cut(rest, ".")
-		return !within(ignored) && !within(sampled)
+		return within(conditions) && !within(ignored) && !within(sampled)
 	}
-	return !within(ignored)
+	return within(conditions) && !within(ignored)
 }
 
 // flatten turns settings into paths and values; null counts as absent.

@@ -195,6 +195,19 @@ func TestTenantsComparable(t *testing.T) {
 	if err := of(5, config.FromArgs).Comparable(of(5, config.FromFile)); err != nil {
 		t.Errorf("who said it matters: %v", err)
 	}
+	judged, err := json.Marshal(config.Bench{Tenants: []config.Tenant{{
+		Name: "a.b", Load: config.Load{RequestRate: 5}, Headers: []config.Header{{Name: "X-Team", Value: "b"}},
+		Goodput: []config.Limit{{Metric: "ttft", MS: 50}}, SLO: []config.Objective{{Text: "mean_ttft<45ms"}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := of(5, config.FromFile).Comparable(&Run{ID: "r", Config: judged}); err != nil {
+		t.Errorf("what a tenant is judged by matters: %v", err)
+	}
+	if err := of(5, config.FromFile).Comparable(&Run{ID: "r", Config: []byte("{}")}); err == nil {
+		t.Error("a run without the tenant is comparable")
+	}
 	if err := of(5, config.FromFile).Comparable(of(6, config.FromFile)); err == nil || !strings.Contains(err.Error(), "tenants.a_b.load.request_rate: 5 against 6") {
 		t.Errorf("a tenant's rate: %v", err)
 	}
