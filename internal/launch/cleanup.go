@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"time"
@@ -36,16 +37,16 @@ func guardWords(args []string) (cleanup, command []string) {
 
 // cleanUp ends what a server left elsewhere. What it says goes where the server's words go; that the port is
 // free is checked afterwards, whatever it says.
-func cleanUp(command, env []string) {
+func cleanUp(command, env []string, out io.Writer) {
 	if len(command) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cleanFor)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the user's own command
-	cmd.Stdout, cmd.Stderr, cmd.Env = os.Stdout, os.Stderr, append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr, cmd.Env = out, out, append(os.Environ(), env...)
 	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil {
-		_, _ = fmt.Fprintf(os.Stderr, "%s: %v\n", Words(command), err) // nobody else is there to be told
+		_, _ = fmt.Fprintf(out, "%s: %v\n", Words(command), err) // nobody else is there to be told
 	}
 }

@@ -64,7 +64,7 @@ func Guard(args []string) int {
 	g.mu.Lock()
 	g.over = true // what cleans up is not to be ended
 	g.mu.Unlock()
-	cleanUp(cleanup, nil)
+	cleanUp(cleanup, nil, os.Stdout)
 	return code
 }
 

@@ -170,10 +170,21 @@ func (s *Server) run() error {
 	s.pid, s.main, s.group = cmd.Process.Pid, cmd.Process.Pid, true
 	go func() {
 		s.over(endOf(cmd.Wait()))
-		cleanUp(s.cleanup, s.spec.Env)
+		s.cleanUp()
 		close(s.exited)
 	}()
 	return nil
+}
+
+// cleanUp is what a guard would do at the end. What is said goes to the log, not among the words of this program.
+func (s *Server) cleanUp() {
+	log, err := os.OpenFile(s.Log, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil { // it was taken away: clean up all the same
+		cleanUp(s.cleanup, s.spec.Env, io.Discard)
+		return
+	}
+	cleanUp(s.cleanup, s.spec.Env, log)
+	_ = log.Close() // whatever was said is there
 }
 
 // runGuarded starts the server under a guard. The guard hears from us by a pipe, whose end tells it that we

@@ -387,6 +387,20 @@ func TestCleanup(t *testing.T) {
 		}
 		cleaned(t, dir)
 	})
+	t.Run("without a guard", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		s := cleaning(spec(dir, "plain"), dir)
+		s.Guard = nil
+		s.Cleanup[2] += "; echo swept"
+		if err := start(t, s).Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		cleaned(t, dir)
+		if log, err := os.ReadFile(s.Log); err != nil || !strings.Contains(string(log), "swept") {
+			t.Errorf("the log has not what was said: %v\n%s", err, log)
+		}
+	})
 	t.Run("refused", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
