@@ -34,9 +34,6 @@ type scribe struct {
 func (p *pacer) advance(now int64) {
 	b, ok := p.engine.(Burster)
 	p.gathering = ok && b.Burst() >= sharedBurst && runtime.GOMAXPROCS(0) > 1
-	if !p.gathering {
-		p.settle() // what is emitted is written at once
-	}
 	p.engine.Advance(now)
 	p.gathering = false
 	if len(p.burst) > 0 {
@@ -44,36 +41,25 @@ func (p *pacer) advance(now int64) {
 	}
 }
 
-// writeBurst has what was collected written. A large burst is left to the scribes, so that the engine
-// wakes in time for what is due while they write: the next arrival, or the next step. A stream always
-// goes to the same scribe within a burst, and bursts follow one another, so its outputs stay in order.
+// writeBurst writes what was collected and waits until all is written. A stream always goes to the
+// same scribe within a burst, so its outputs stay in order.
 func (p *pacer) writeBurst() {
-	p.settle()
-	if len(p.burst) < sharedBurst {
-		p.own.write(p.burst, 1)
-		clear(p.burst)
-		p.burst = p.burst[:0]
-		return
+	n := 1
+	if len(p.burst) >= sharedBurst {
+		n = min(runtime.GOMAXPROCS(0), maxScribes)
 	}
-	p.burst, p.flying = p.flying, p.burst
-	n := min(runtime.GOMAXPROCS(0), maxScribes)
-	for len(p.helpers) < n {
+	for len(p.helpers) < n-1 {
 		p.hire()
 	}
-	for _, h := range p.helpers[:n] {
+	for _, h := range p.helpers[:n-1] {
 		h.start <- n
 	}
-	p.writing = n
-}
-
-// settle waits until the scribes are through. Before it neither their streams nor what they noted may be
-// touched.
-func (p *pacer) settle() {
-	for ; p.writing > 0; p.writing-- {
+	p.own.write(p.burst, n)
+	for range n - 1 {
 		<-p.wrote
 	}
-	clear(p.flying)
-	p.flying = p.flying[:0]
+	clear(p.burst)
+	p.burst = p.burst[:0]
 }
 
 func (w *scribe) write(burst []letter, shares int) {
@@ -87,11 +73,11 @@ func (w *scribe) write(burst []letter, shares int) {
 
 // hire starts one more scribe. It ends when its channel is closed.
 func (p *pacer) hire() {
-	w := &scribe{share: len(p.helpers), start: make(chan int)}
+	w := &scribe{share: len(p.helpers) + 1, start: make(chan int)}
 	p.helpers = append(p.helpers, w)
 	p.staff.Go(func() {
 		for n := range w.start {
-			w.write(p.flying, n)
+			w.write(p.burst, n)
 			p.wrote <- struct{}{}
 		}
 	})
@@ -99,7 +85,6 @@ func (p *pacer) hire() {
 
 // dismiss ends the helpers.
 func (p *pacer) dismiss() {
-	p.settle()
 	for _, h := range p.helpers {
 		close(h.start)
 	}

@@ -15,8 +15,6 @@ type pacer struct {
 
 	gathering bool     // Emit collects instead of writing
 	burst     []letter // what it collected
-	flying    []letter // what the helpers are writing
-	writing   int      // helpers that may still be
 	helpers   []*scribe
 	staff     sync.WaitGroup
 	wrote     chan struct{} // one for each helper that is through
@@ -98,11 +96,9 @@ func (p *pacer) orders() bool {
 		case o.submit != nil:
 			p.engine.Submit(now, o.submit.req, o.submit)
 		case o.abort != nil:
-			p.settle()
 			p.engine.Abort(now, o.abort.req)
 			o.abort.dropped()
 		case o.ask != nil:
-			p.settle() // it may end streams
 			o.ask(p.engine)
 		case o.stop:
 			return false
@@ -124,13 +120,9 @@ func (p *pacer) feel() {
 	}
 }
 
-// dropGone aborts streams that failed inside Emit, where the engine could not be called. Those that
-// helpers are still writing to have their turn after the next burst.
+// dropGone aborts streams that failed inside Emit, where the engine could not be called.
 func (p *pacer) dropGone(now int64) {
 	p.drop(now, &p.own)
-	if p.writing > 0 {
-		return
-	}
 	for _, h := range p.helpers {
 		p.drop(now, h)
 	}

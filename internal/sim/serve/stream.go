@@ -154,11 +154,12 @@ func (s *stream) Emit(o Output) {
 	if s.ended.Load() {
 		return
 	}
-	if !s.direct && s.enqueue(o) {
-		return
+	if !s.direct || s.jammed.Load() {
+		if s.enqueue(o) {
+			return
+		}
 	}
 	if p := s.srv.pacer; p.gathering {
-		// A jammed stream, too: the output before this one may still be on its way to the pump.
 		p.burst = append(p.burst, letter{s, o})
 		return
 	}
