@@ -18,12 +18,16 @@ func OfPair(model, gpu string) (*Profile, error) {
 	return compute(model+"@"+gpu, s)
 }
 
-// compute resolves the settings as the engine would at its start.
+// compute resolves the settings as the engine would at its start. The profile keeps them as they were asked
+// for: with other ones, another context may fit.
 func compute(name string, s engineconf.Settings) (*Profile, error) {
-	if err := s.FitContext(); err != nil {
-		return nil, fmt.Errorf("profile %s: %w", name, err)
+	fitted := s
+	if s.MaxModelLen == 0 {
+		if err := fitted.FitContext(); err != nil {
+			return nil, fmt.Errorf("profile %s: %w", name, err)
+		}
 	}
-	c, err := s.Resolve()
+	c, err := fitted.Resolve()
 	if err != nil {
 		return nil, fmt.Errorf("profile %s: %w", name, err)
 	}

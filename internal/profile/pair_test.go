@@ -51,6 +51,26 @@ func TestOfPair(t *testing.T) {
 	}
 }
 
+// TestOfPairContext holds a computed profile to the context that was asked for; where none was, to what fits now.
+func TestOfPairContext(t *testing.T) {
+	p, err := OfPair("Llama-3.1-8B-Instruct", "L4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, err := p.With(Override{MaxModelLen: 2048})
+	if err != nil || short.Engine.MaxModelLen != 2048 {
+		t.Errorf("asked for a context of 2048, got %d, %v", short.Engine.MaxModelLen, err)
+	}
+	again, err := short.With(Override{MaxSeqs: 8})
+	if err != nil || again.Engine.MaxModelLen != 2048 || again.Engine.MaxSeqs != 8 {
+		t.Errorf("then for 8 sequences: %+v, %v", again.Engine, err)
+	}
+	wide, err := p.With(Override{TP: 8})
+	if err != nil || wide.Engine.MaxModelLen <= p.Engine.MaxModelLen {
+		t.Errorf("a context of %d on %d GPUs and of %d on 8, %v", p.Engine.MaxModelLen, p.Engine.TP, wide.Engine.MaxModelLen, err)
+	}
+}
+
 func TestOfPairRefuses(t *testing.T) {
 	for _, tt := range []struct{ model, gpu, want string }{
 		{"Qwen3-8", "H100-SXM", `did you mean "Qwen3-8B"?`},
