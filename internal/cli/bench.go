@@ -46,7 +46,11 @@ func runBenchArgs(cmd *cobra.Command, p Process, args []string) error {
 
 // runParsed reads spate's own arguments and runs them.
 func runParsed(ctx context.Context, p Process, args []string) error {
-	r, err := flags.Parse(args, flags.Options{Env: p.Env, ReadFile: p.ReadFile, IDPrefix: "bench-" + randomHex() + "-"})
+	opt := flags.Options{Env: p.Env, ReadFile: p.ReadFile, IDPrefix: "bench-" + randomHex() + "-"}
+	if p.compat != nil && p.compat.name.Single() {
+		opt.Single = "--compat " + string(p.compat.name)
+	}
+	r, err := flags.Parse(args, opt)
 	if err != nil {
 		if isUsage(err) {
 			return usage{"spate bench", err}

@@ -50,6 +50,10 @@ func Parse(text string) (Name, error) {
 	return "", fmt.Errorf("--compat: %q is not one of %s%s", text, strings.Join(Names(), ", "), hint)
 }
 
+// Single reports whether the tool's arguments always name one dataset with its lengths, which leaves no room for
+// several tenants.
+func (n Name) Single() bool { return n == SGLang || n == LMDeploy || n == Backprop }
+
 // Run is what a dialect tells of.
 type Run struct {
 	*result.Run

@@ -15,6 +15,7 @@ type Options struct {
 	Env      func(name string) (string, bool)  // nil: an empty environment
 	ReadFile func(name string) ([]byte, error) // for --config
 	IDPrefix string                            // the request id prefix when none is given
+	Single   string                            // what fills in flags for one workload, so that a list of tenants is refused
 }
 
 // Result is a command line understood.
@@ -107,6 +108,11 @@ func (p *parser) applyFile(name string, args []string) (*mix, error) {
 	found, err := readFile(name, data, p.ix)
 	if err != nil {
 		return nil, err
+	}
+	if found.tenants != nil && p.opt.Single != "" {
+		bad := mistake("config file %s lists tenants, and %s has flags of its own for one workload, which would take the place of every tenant's", name, p.opt.Single)
+		bad.Hint = "spate bench runs the file without it, or with --compat vllm"
+		return nil, bad
 	}
 	if err := p.apply(config.FromFile, found.settings); err != nil || found.tenants == nil {
 		return nil, err
