@@ -60,6 +60,9 @@ func runParsed(ctx context.Context, p Process, args []string) error {
 	if r.Help {
 		return flags.WriteHelp(p.Stdout, r.Topic)
 	}
+	if _, err := launchSpec(r.Bench); r.Bench.Launch.Command != "" && err != nil {
+		return usage{"spate bench", err}
+	}
 	if r.Bench.Repeat.Series() {
 		return runSeries(ctx, p, args, r.Bench)
 	}

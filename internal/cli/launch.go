@@ -147,14 +147,25 @@ func sayUnchecked(p Process, srv *launch.Server) {
 	}
 }
 
+// launchSpec is the server a run asks for. The error is the user's mistake.
+func launchSpec(cfg *config.Bench) (launch.Spec, error) {
+	l := &cfg.Launch
+	words, err := launch.Split(l.Command)
+	if err != nil {
+		return launch.Spec{}, fmt.Errorf("--launch %s: %w", l.Command, err)
+	}
+	if len(words) == 0 {
+		return launch.Spec{}, errors.New("--launch: there is no command in it")
+	}
+	spec := launch.Spec{Command: words, Ready: l.Ready, Log: l.Log}
+	err = spec.Choose("--launch-", l.GPUs, l.UsedOK)
+	return spec, err
+}
+
 // launchFor starts the server a run asks for and points the settings at it.
 func launchFor(ctx context.Context, p Process, cfg *config.Bench) (*launch.Server, error) {
-	words, err := launch.Split(cfg.Launch.Command)
+	spec, err := launchSpec(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("--launch %s: %w", cfg.Launch.Command, err)
-	}
-	spec := launch.Spec{Command: words, Ready: cfg.Launch.Ready, Log: cfg.Launch.Log}
-	if err := spec.Choose("--launch-", cfg.Launch.GPUs, cfg.Launch.UsedOK); err != nil {
 		return nil, err
 	}
 	if len(cfg.Target.BaseURLs) > 0 {

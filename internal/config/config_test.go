@@ -44,6 +44,17 @@ func TestValidateNamesTheFlags(t *testing.T) {
 		"burstiness infinite":     {func(b *Bench) { b.Load.Burstiness = Float(math.Inf(1)) }, nil},
 		"no requests":             {func(b *Bench) { b.Load.NumPrompts = 0 }, []string{"num-prompts"}},
 		"no slots":                {func(b *Bench) { b.Load.MaxConcurrency = ptr(0) }, []string{"max-concurrency"}},
+		"launch timeout alone":    {func(b *Bench) { given(b, "launch-timeout") }, []string{"launch-timeout", "launch"}},
+		"launch log alone":        {func(b *Bench) { given(b, "launch-log") }, []string{"launch-log", "launch"}},
+		"launch gpus alone":       {func(b *Bench) { b.Launch.GPUs = "0"; given(b, "launch-gpus") }, []string{"launch-gpus", "launch"}},
+		"launch memory alone":     {func(b *Bench) { given(b, "launch-gpu-memory-used-ok") }, []string{"launch-gpu-memory-used-ok", "launch"}},
+		"launch gpus of all runs": {func(b *Bench) { b.Given["launch-gpus"] = FromEnv }, nil},
+		"launch gpus with it":     {func(b *Bench) { b.Launch.Command = "x"; given(b, "launch", "launch-gpus") }, nil},
+		"launch gpus for an arm": {func(b *Bench) {
+			b.Repeat.Arms = []Arm{{Name: "a", URL: "http://x"}, {Name: "b", Flags: []string{"--launch", "x"}}}
+			given(b, "launch-gpus")
+		}, nil},
+		"launch timeout negative": {func(b *Bench) { b.Launch.Command, b.Launch.Ready = "x", -1 }, []string{"launch-timeout"}},
 		"seed too large":          {func(b *Bench) { b.Load.Seed = 1 << 32 }, []string{"seed"}},
 		"port":                    {func(b *Bench) { b.Target.Port = 70000; given(b, "port") }, []string{"port"}},
 		"base url":                {func(b *Bench) { b.Target.BaseURLs = []string{"ftp://x"} }, []string{"base-url"}},

@@ -32,6 +32,7 @@ func (p Problems) Error() string {
 func (b *Bench) Validate() error {
 	c := &checker{}
 	b.checkTarget(c)
+	b.checkLaunch(c)
 	b.checkModels(c)
 	b.checkLoad(c)
 	b.checkShape(c)
@@ -87,12 +88,30 @@ func (b *Bench) checkTarget(c *checker) {
 		c.clash(!strings.HasSuffix(path, want), "backend", "endpoint", fmt.Sprintf("%s needs an endpoint that ends in %s, not %q", t.Backend, want, t.Endpoint))
 	}
 	c.clash(t.UnixSocket != "" && len(t.BaseURLs) > 1, "unix-socket", "base-url", "one socket is one server")
-	c.clash(b.Launch.Command != "" && b.Sim.Enabled, "launch", "sim", "each brings its own server")
 	c.clash(t.Insecure && t.CACert != "", "insecure", "ca-cert", "one skips the check that the other one sets up")
 	c.clash(b.Client.HTTPClient == ClientRaw && b.Client.HTTPVersion == HTTP2, "http-client", "http-version",
 		"the raw client speaks HTTP/1.1 only; use --http-client std for HTTP/2")
 	c.want(b.Client.Retries >= 0, "retries", "%d is negative", b.Client.Retries)
 	c.want(t.ReadyTimeout >= 0, "ready-check-timeout-sec", "cannot be negative")
+}
+
+// checkLaunch holds the rules of a server that is started for the run. What the environment says of such servers may
+// stand there for other runs.
+func (b *Bench) checkLaunch(c *checker) {
+	l := &b.Launch
+	c.clash(l.Command != "" && b.Sim.Enabled, "launch", "sim", "each brings its own server")
+	c.want(l.Ready >= 0, "launch-timeout", "cannot be negative")
+	if l.Command != "" || slices.ContainsFunc(b.Repeat.Arms, Arm.launches) {
+		return
+	}
+	for _, flag := range []string{"launch-timeout", "launch-log", "launch-gpus", "launch-gpu-memory-used-ok"} {
+		c.needs(b.Has(flag) && b.Given[flag] != FromEnv, flag, "launch", "it is about a server that spate starts, and none is")
+	}
+}
+
+// launches reports whether an arm brings a server of its own.
+func (a Arm) launches() bool {
+	return slices.ContainsFunc(a.Flags, func(word string) bool { return word == "--launch" || strings.HasPrefix(word, "--launch=") })
 }
 
 // checkModels holds the rules of requests spread over several models.
