@@ -3,7 +3,8 @@
 // values as JSON has them; package workload asks for the rows. The reference library does all of Arrow and would
 // more than double the program.
 //
-// Read this file first, then column.go; flat.go reads the Flatbuffers the metadata is in.
+// Read this file first, then column.go; flat.go reads the Flatbuffers the metadata is in, expand.go bounds what comes of
+// a file.
 package arrow
 
 import (
@@ -28,7 +29,22 @@ const (
 
 // Read hands the rows to yield until there are no more or it says that it wants none.
 func Read(r io.ReaderAt, size int64, yield func(row map[string]any) bool) error {
-	d := &decoder{in: r, size: size, dictionaries: map[int64][]any{}}
+	d := &decoder{in: r, size: size, dictionaries: map[int64][]any{}, made: expansion{fine: fileFine}}
+	return d.read(yield)
+}
+
+// decoder reads messages one after the other.
+type decoder struct {
+	in           io.ReaderAt
+	pos, size    int64
+	fields       []*field
+	dictionaries map[int64][]any
+	codecs       codecs
+	made         expansion
+}
+
+// read goes through all messages.
+func (d *decoder) read(yield func(row map[string]any) bool) error {
 	defer d.codecs.close()
 	var head [8]byte
 	if err := d.at(head[:], 0); err != nil {
@@ -54,15 +70,6 @@ func Read(r io.ReaderAt, size int64, yield func(row map[string]any) bool) error 
 			return err
 		}
 	}
-}
-
-// decoder reads messages one after the other.
-type decoder struct {
-	in           io.ReaderAt
-	pos, size    int64
-	fields       []*field
-	dictionaries map[int64][]any
-	codecs       codecs
 }
 
 // at fills b from a place that must be inside.
@@ -158,6 +165,9 @@ func (d *decoder) rows(header table, body []byte, yield func(map[string]any) boo
 		for k, c := range columns {
 			row[d.fields[k].name] = c.at(i)
 		}
+		if err := d.made.over(); err != nil {
+			return false, err
+		}
 		if !yield(row) {
 			return false, nil
 		}
@@ -191,6 +201,9 @@ func (d *decoder) dictionary(header table, body []byte) error {
 	}
 	for i := range c.n {
 		list = append(list, c.at(i))
+		if err := d.made.over(); err != nil {
+			return err
+		}
 	}
 	d.dictionaries[id] = list
 	return nil

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
 )
 
 func file(t testing.TB, name string) []byte {
@@ -115,6 +117,90 @@ func TestRowsOfNothing(t *testing.T) {
 	many, err := rows(append(bare(messageSchema, 0), bare(messageBatch, 1<<30)...), 100)
 	if err == nil || len(many) != 0 || !strings.Contains(err.Error(), "1073741824 rows without a column") {
 		t.Errorf("%d rows, %v", len(many), err)
+	}
+}
+
+// packed is a compressed buffer of so many bytes.
+func packed(t *testing.T, size int) []byte {
+	t.Helper()
+	w, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.EncodeAll(make([]byte, size), binary.LittleEndian.AppendUint64(nil, uint64(size)))
+}
+
+// TestSharedBuffer lets many columns name one compressed buffer.
+func TestSharedBuffer(t *testing.T) {
+	body := packed(t, 1<<16)
+	var c codecs
+	defer c.close()
+	unpack, err := c.of(codecZstd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := expansion{fine: 1 << 20, read: int64(len(body))}
+	b := &batch{body: body, unpack: unpack, made: &made}
+	n := 0
+	for ; n < 1000 && err == nil; n++ {
+		b.buffers = []int64{0, int64(len(body))}
+		_, err = b.buffer()
+	}
+	most := 1<<20 + maxRatio*len(body)
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("unpack to more than %d", most)) || n != most>>16+1 {
+		t.Errorf("%v at buffer %d, want at %d", err, n, most>>16+1)
+	}
+}
+
+// TestSharedText lets many views name one text, and many columns one buffer of numbers.
+func TestSharedText(t *testing.T) {
+	const n, size = 1000, 4000
+	body := make([]byte, 16*n+size)
+	for i := range n {
+		binary.LittleEndian.PutUint32(body[16*i:], size)
+	}
+	for name, c := range map[string]struct {
+		field   *field
+		buffers []int64
+		fine    int64
+		want    string // empty: all of it comes
+	}{
+		"views":        {&field{kind: kindTextView}, []int64{0, 0, 0, 16 * n, 16 * n, size}, 1 << 10, "texts of 20000 bytes of the file come to more than 1281024"},
+		"views, fine":  {&field{kind: kindTextView}, []int64{0, 0, 0, 16 * n, 16 * n, size}, n * size, ""},
+		"fixed, fine":  {&field{kind: kindFixedBinary, width: 16}, []int64{0, 0, 0, 16 * n}, 0, ""},
+		"numbers":      {&field{kind: kindInt, width: 1}, []int64{0, 0, 0, n}, 0, "hold more than 320000 values"},
+		"few, in fine": {&field{kind: kindInt, width: 1}, []int64{0, 0, 0, n}, 400 * n * valueBytes, ""},
+	} {
+		made := expansion{fine: c.fine, read: int64(len(body))}
+		times := 1
+		if c.field.kind == kindInt {
+			times = 400
+		}
+		for range times {
+			b := &batch{body: body, nodes: []int64{n, 0}, buffers: c.buffers, views: []int64{1}, made: &made}
+			col, err := b.values(c.field)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			b.slice(col, 0, n)
+		}
+		switch err := made.over(); {
+		case c.want == "" && err != nil, c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		case made.texts > c.fine+textRatio*int64(len(body))+size:
+			t.Errorf("%s: went on to %d bytes of text", name, made.texts)
+		}
+	}
+}
+
+// TestExpansion reads a whole file that comes to more than it may.
+func TestExpansion(t *testing.T) {
+	data := file(t, "view.arrow")
+	n := 0
+	d := &decoder{in: bytes.NewReader(data), size: int64(len(data)), dictionaries: map[int64][]any{}, made: expansion{fine: -textRatio * int64(len(data))}}
+	err := d.read(func(map[string]any) bool { n++; return true })
+	if err == nil || n != 0 || !strings.Contains(err.Error(), "damaged Arrow data") {
+		t.Errorf("%d rows, %v", n, err)
 	}
 }
 

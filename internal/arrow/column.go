@@ -25,10 +25,12 @@ type batch struct {
 	views        []int64 // further buffers of each column of views
 	unpack       func([]byte) ([]byte, error)
 	dictionaries map[int64][]any
+	made         *expansion
 }
 
 func (d *decoder) batch(t table, body []byte) (*batch, error) {
-	b := &batch{body: body, nodes: t.numbers(1, 2), buffers: t.numbers(2, 2), views: t.numbers(4, 1), dictionaries: d.dictionaries}
+	b := &batch{body: body, nodes: t.numbers(1, 2), buffers: t.numbers(2, 2), views: t.numbers(4, 1), dictionaries: d.dictionaries, made: &d.made}
+	d.made.read = d.pos
 	n := t.i64(0)
 	if n < 0 || n > math.MaxInt32 {
 		return nil, fmt.Errorf("damaged Arrow data: a batch of %d rows", n)
@@ -56,6 +58,9 @@ func (b *batch) buffer() ([]byte, error) {
 	data := b.body[at : at+n]
 	if b.unpack == nil || n == 0 {
 		return data, nil
+	}
+	if err := b.made.unpacks(data); err != nil {
+		return nil, err
 	}
 	return b.unpack(data)
 }
@@ -114,7 +119,7 @@ func (b *batch) values(f *field) (column, error) {
 		return column{}, err
 	}
 	return column{n, func(i int) any {
-		if valid != nil && valid[i/8]>>(i%8)&1 == 0 {
+		if b.made.values++; valid != nil && valid[i/8]>>(i%8)&1 == 0 {
 			return nil
 		}
 		return at(i)
@@ -146,14 +151,18 @@ func (b *batch) reader(f *field, n int) (func(i int) any, error) {
 	if f.width == 0 && n > maxEmpty {
 		return nil, fmt.Errorf("%d values of no width", n)
 	}
-	return func(i int) any { return number(f, data[i*f.width:(i+1)*f.width]) }, err
+	return func(i int) any {
+		v := data[i*f.width : (i+1)*f.width]
+		if f.kind == kindFixedBinary {
+			return b.made.text(v)
+		}
+		return number(f, v)
+	}, err
 }
 
 // number is a value of fixed width.
 func number(f *field, v []byte) any {
 	switch f.kind {
-	case kindFixedBinary:
-		return string(v)
 	case kindFloat:
 		switch f.width {
 		case 2:
@@ -229,7 +238,7 @@ func (b *batch) texts(n, width int) (func(i int) any, error) {
 	}
 	return func(i int) any {
 		from, to := place(i)
-		return string(data[from:to])
+		return b.made.text(data[from:to])
 	}, err
 }
 
@@ -259,7 +268,7 @@ func (b *batch) viewed(n int) (func(i int) any, error) {
 		if size < 0 || k < 0 || k >= len(more) || at < 0 || at > len(more[k])-size {
 			return nil
 		}
-		return string(more[k][at : at+size])
+		return b.made.text(more[k][at : at+size])
 	}, nil
 }
 
@@ -274,7 +283,7 @@ func (b *batch) lists(f *field, n, width int) (func(i int) any, error) {
 	}
 	return func(i int) any {
 		from, to := place(i)
-		return slice(c, from, to)
+		return b.slice(c, from, to)
 	}, err
 }
 
@@ -286,12 +295,12 @@ func (b *batch) fixedLists(f *field, n int) (func(i int) any, error) {
 	if f.size == 0 && n > maxEmpty {
 		return nil, fmt.Errorf("%d empty lists", n)
 	}
-	return func(i int) any { return slice(c, i*f.size, (i+1)*f.size) }, err
+	return func(i int) any { return b.slice(c, i*f.size, (i+1)*f.size) }, err
 }
 
-func slice(c column, from, to int) []any {
+func (b *batch) slice(c column, from, to int) []any {
 	out := make([]any, 0, to-from)
-	for i := from; i < to; i++ {
+	for i := from; i < to && b.made.over() == nil; i++ {
 		out = append(out, c.at(i))
 	}
 	return out
