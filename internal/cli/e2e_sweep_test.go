@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -143,6 +145,45 @@ func TestSweepKilledTwiceGoesOn(t *testing.T) {
 	if err != nil || len(aside) != 2 {
 		t.Errorf("set aside: %v, %v", aside, err)
 	}
+}
+
+// TestSweepKilledTakesItsServerAlong kills a sweep with -9 while a server it launched answers: the server ends, too, and
+// the sweep goes on with a new one.
+func TestSweepKilledTakesItsServerAlong(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only there servers have a guard")
+	}
+	self, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(t.TempDir(), "sweep")
+	c := prepare(t, nil, "sweep", "--launch", self+" sim --port {port} --ttft 1ms --itl 1ms", "--num-prompts", "1,2", "--isl", "8", "--osl", "2",
+		"--cooldown", "1h", "--output-dir", folder, "--no-store", "--no-observe")
+	c.start()
+	await(t, "a run is done", func() bool { return journalled(folder) > 0 })
+	_, rest, ok := strings.Cut(c.err.String(), "the server is ready at http://")
+	addr, _, _ := strings.Cut(rest, "\n")
+	if conn, err := net.Dial("tcp", addr); !ok || err != nil {
+		t.Errorf("the server does not run at %q: %v", addr, err)
+	} else if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+	c.signal(syscall.SIGKILL)
+	if e := c.wait(); e.code != -1 {
+		t.Fatalf("the sweep ended by itself: %s", e.stderr)
+	}
+	await(t, "the server has ended", func() bool {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			_ = conn.Close() // it was only tried
+		}
+		return err != nil
+	})
+	e := prepare(t, nil, "sweep", "--resume", folder, "--cooldown", "0", "--no-store").want(ExitDone)
+	has(t, "stderr", e.stderr, "1 of 2 measurements to make", "all 2 measurements are in")
+	has(t, "stdout", e.out, "(earlier)")
 }
 
 // journalled counts the runs a folder's journal calls done.

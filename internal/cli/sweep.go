@@ -13,6 +13,7 @@ import (
 
 	"spate/internal/config"
 	"spate/internal/flags"
+	"spate/internal/launch"
 	"spate/internal/result"
 	"spate/internal/sweep"
 )
@@ -31,6 +32,8 @@ type sweepOptions struct {
 	predict   string
 	launch    string
 	ready     time.Duration
+	gpus      string
+	usedOK    string
 	outputs   []string
 	dryRun    bool
 	noStore   bool
@@ -51,6 +54,8 @@ func (o *sweepOptions) set() *pflag.FlagSet {
 	f.StringVar(&o.predict, "predict", "", "predict with this profile (see spate predict --list) instead of measuring")
 	f.StringVar(&o.launch, "launch", "", "command that starts the server; {port} in it is a free port")
 	f.DurationVar(&o.ready, "launch-ready", 10*time.Minute, "how long that server may take until it answers")
+	f.StringVar(&o.gpus, "launch-gpus", "", "GPUs of launched servers, such as 0,1")
+	f.StringVar(&o.usedOK, "launch-gpu-memory-used-ok", "", "GPU memory that others may use when a server is launched, such as 20GiB or any")
 	f.StringArrayVarP(&o.outputs, "report", "o", nil, "write the results to this file, in the form its ending says (repeatable)")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the points and the expected time, and measure nothing")
 	f.BoolVar(&o.noStore, "no-store", false, "keep the runs out of the store")
@@ -247,6 +252,28 @@ func (o *sweepOptions) plan(p Process, own *pflag.FlagSet) (*sweep.Plan, string,
 		dir = filepath.Join(result.DefaultRoot, time.Now().Format("20060102-150405")+"-sweep-"+id)
 	}
 	return pl, dir, nil
+}
+
+// choose puts the flags about GPUs over what the plan says of its servers.
+func (o *sweepOptions) choose(pl *sweep.Plan, own *pflag.FlagSet) error {
+	if err := new(launch.Spec).Choose("--launch-", o.gpus, o.usedOK); err != nil {
+		return usage{"spate sweep", err}
+	}
+	launched := false
+	for i := range pl.Servers {
+		if l := pl.Servers[i].Launch; l != nil {
+			launched = true
+			if own.Changed("launch-gpus") {
+				l.GPUs = o.gpus
+			}
+		}
+	}
+	for _, flag := range []string{"launch-gpus", "launch-gpu-memory-used-ok"} {
+		if own.Changed(flag) && !launched {
+			return usage{"spate sweep", fmt.Errorf("--%s is for servers that the sweep launches: it launches none", flag)}
+		}
+	}
+	return nil
 }
 
 // resumed is the plan of a folder. Flags given beside --resume are taken for secrets, which a folder

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -30,6 +31,8 @@ type measuring struct {
 	profile *profile.Profile // nil: measured, not predicted
 	stop    <-chan struct{}
 	hooks   func(*bench.Job)
+	settle  time.Duration // how long what an earlier sitting left behind may take to be gone
+	usedOK  string        // GPU memory that others may use when a server is started, as typed
 }
 
 // runSweep plans, measures what is left, and shows the results.
@@ -41,10 +44,13 @@ func runSweep(ctx context.Context, p Process, o *sweepOptions, own *pflag.FlagSe
 	if err != nil {
 		return err
 	}
+	if err := o.choose(plan, own); err != nil {
+		return err
+	}
 	if o.dryRun {
 		return plan.WritePlan(p.Stdout, p.resolve)
 	}
-	m := &measuring{p: p, command: "spate sweep"}
+	m := &measuring{p: p, command: "spate sweep", usedOK: o.usedOK}
 	if plan.Predict != "" {
 		if m.profile, err = namedProfile(p, plan.Predict); err != nil {
 			return usage{"spate sweep", err}
@@ -62,11 +68,14 @@ func runSweep(ctx context.Context, p Process, o *sweepOptions, own *pflag.FlagSe
 	ctx, stop, interrupted, done := interrupts(ctx, p)
 	defer done()
 	m.stop = stop
+	if len(folder.Journal) > 0 {
+		m.settle = settleFor
+	}
 	left, all := folder.Left()
 	say(p.Stderr, "sweep in %s: %d of %d measurements to make\n", dir, left, all)
 	out, err := sweep.Run(ctx, folder, m.options(plan))
 	if err != nil {
-		return err
+		return fmt.Errorf("%w\nwhat was measured is kept; go on with: spate sweep --resume %s", err, dir)
 	}
 	m.keep(ctx, o.noStore, plan.Args(&plan.Points[0]), out.Entries)
 	return m.conclude(o, folder, out, interrupted())
@@ -104,12 +113,26 @@ func (m *measuring) simulated(plan *sweep.Plan) bool {
 
 // start starts a server, and says so: it may take minutes.
 func (m *measuring) start(ctx context.Context, l *sweep.Launch, log string) (sweep.Running, error) {
-	say(m.p.Stderr, "starting a server: %s (its output is in %s)\n", config.RedactText(fmt.Sprint(l.Command)), log)
-	r, err := sweep.Start(ctx, l, log)
-	if err == nil {
-		say(m.p.Stderr, "the server is ready at %s\n", r.URL())
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	return r, err
+	spec := l.Spec(log)
+	spec.Guard, spec.Patience = []string{self, guardName}, m.settle
+	if simulated(spec.Command) {
+		spec.GPU.Skip = noGPU
+	}
+	if err := spec.Choose("--launch-", l.GPUs, m.usedOK); err != nil {
+		return nil, err
+	}
+	say(m.p.Stderr, "starting a server: %s (its output is in %s)\n", config.RedactText(fmt.Sprint(l.Command)), log)
+	r, err := sweep.Start(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	sayUnchecked(m.p, r.Server)
+	say(m.p.Stderr, "the server is ready at %s\n", r.URL())
+	return r, nil
 }
 
 // measure makes one run in the folder it is given.

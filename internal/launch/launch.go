@@ -56,6 +56,7 @@ type Server struct {
 	pid     int      // of the guard, or of the server where there is none
 	tell    io.WriteCloser
 	group   bool
+	before  int64 // bytes in the log before this start
 
 	exited chan struct{} // closed when the whole tree is gone
 	mu     sync.Mutex
@@ -153,6 +154,9 @@ func (s *Server) run() error {
 		return fmt.Errorf("open the server's log: %w", err)
 	}
 	defer func() { _ = out.Close() }() // the child has its own descriptor
+	if info, err := out.Stat(); err == nil {
+		s.before = info.Size()
+	}
 	program, err := exec.LookPath(s.Command[0])
 	if err != nil {
 		return err
@@ -287,6 +291,9 @@ func (s *Server) Stop(ctx context.Context) error {
 	if s.tell != nil {
 		_ = s.tell.Close() // the guard is gone
 	}
+	if s.group {
+		endGroup(s.main, true) // what it started may outlive it
+	}
 	if err := released(ctx, s.URL); err != nil {
 		return err
 	}
@@ -308,7 +315,7 @@ func (s *Server) failure(err error) *Failure {
 	if readErr != nil {
 		text = nil
 	}
-	f := Classify(string(text))
+	f := Classify(string(text[min(s.before, int64(len(text))):])) // an earlier start's words say nothing of this one
 	if f.Kind == Unknown {
 		f.Kind = Crash
 		if errors.Is(err, errNotReady) {

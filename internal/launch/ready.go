@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,7 +20,7 @@ import (
 // askEvery is the time between two questions whether a server is ready.
 const askEvery = 100 * time.Millisecond
 
-var errNotReady = errors.New("the server did not answer in time")
+var errNotReady = errors.New("the server is not ready")
 
 // ready waits until every path answers, the server ends, or time is up.
 func (s *Server) ready(ctx context.Context) error {
@@ -31,7 +32,7 @@ func (s *Server) ready(ctx context.Context) error {
 		}
 		select {
 		case <-s.first:
-			return fmt.Errorf("the server ended before it was ready: %s", s.how())
+			return fmt.Errorf("the server ended before it was ready (%s)", s.how())
 		case <-limit.C:
 			return fmt.Errorf("%w: not within %v", errNotReady, s.spec.Ready)
 		case <-ctx.Done():
@@ -112,11 +113,11 @@ func FreePort() (int, error) {
 // portFree is an error when something listens where a server is about to.
 func portFree(ctx context.Context, base string) error {
 	u, err := url.Parse(base)
-	if err != nil || u.Port() == "" {
-		return fmt.Errorf("%q is not a URL with a port", base)
+	if err != nil || u.Hostname() == "" {
+		return fmt.Errorf("%q is not the URL of a server", base)
 	}
 	d := net.Dialer{Timeout: time.Second}
-	conn, err := d.DialContext(ctx, "tcp", u.Host)
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), u.Scheme)))
 	if err != nil {
 		return nil // refused: free
 	}
@@ -125,7 +126,7 @@ func portFree(ctx context.Context, base string) error {
 	if self {
 		return nil // the connection met itself: nobody else is there
 	}
-	return fmt.Errorf("something listens on %s already: end it, or give the server another port", u.Host)
+	return fmt.Errorf("something answers at %s already: end it, or give the server another port", base)
 }
 
 // released waits until the port of a server that has ended is free.

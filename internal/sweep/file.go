@@ -14,6 +14,7 @@ import (
 
 	"spate/internal/config"
 	"spate/internal/flags"
+	"spate/internal/launch"
 )
 
 // maxPoints bounds a suite: more is a slip of the pen.
@@ -351,7 +352,9 @@ func (r *reader) launch(n *yaml.Node) *Launch {
 	} else {
 		r.mapping(n, "launch", []field{
 			{"command", func(v *yaml.Node) { l.Command = r.command(v) }},
+			{"stop", func(v *yaml.Node) { l.Stop = r.command(v) }},
 			{"env", func(v *yaml.Node) { l.Env = r.texts(v) }},
+			{"gpus", func(v *yaml.Node) { l.GPUs = r.gpus(v) }},
 			{"url", func(v *yaml.Node) { l.URL = r.text(v) }},
 			{"ready", func(v *yaml.Node) { l.Ready = r.duration(v) }},
 			{"grace", func(v *yaml.Node) { l.Grace = r.duration(v) }},
@@ -361,6 +364,15 @@ func (r *reader) launch(n *yaml.Node) *Launch {
 		r.fail(n, "launch has no command")
 	}
 	return l
+}
+
+// gpus are the numbers or UUIDs of some, with commas.
+func (r *reader) gpus(n *yaml.Node) string {
+	text := r.text(n)
+	if _, err := launch.GPUList(text); err != nil {
+		r.fail(n, "gpus: %v", err)
+	}
+	return text
 }
 
 // command is a line for the shell, or a list of a program and its arguments.

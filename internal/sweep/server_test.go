@@ -5,21 +5,26 @@ package sweep
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"spate/internal/launch"
 )
 
-// The test program is also the server that is started, and the spate that dies while one runs.
+// The test program is also the server that is started, its guard, and the spate that dies while one runs.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "guard" {
+		os.Exit(launch.Guard(os.Args[2:]))
+	}
 	switch os.Getenv("SWEEP_TEST_ROLE") {
 	case "":
 		os.Exit(m.Run())
@@ -62,7 +67,7 @@ func actServer(port, manner string) {
 
 // actParent starts a server and waits to be killed.
 func actParent() {
-	r, err := Start(context.Background(), launch(os.Getenv("SWEEP_TEST_MANNER")), os.Getenv("SWEEP_TEST_LOG"))
+	r, err := begin(serving(os.Getenv("SWEEP_TEST_MANNER")), os.Getenv("SWEEP_TEST_LOG"))
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -71,12 +76,19 @@ func actParent() {
 	time.Sleep(time.Hour)
 }
 
-// launch starts this program as a server.
-func launch(manner string) *Launch {
+// serving starts this program as a server.
+func serving(manner string) *Launch {
 	return &Launch{
 		Command: []string{"SWEEP_TEST_ROLE=server SWEEP_TEST_PORT={port} SWEEP_TEST_MANNER=" + manner + " exec '" + os.Args[0] + "'"},
 		Env:     map[string]string{"EXTRA": "x"}, Ready: 30 * time.Second, Grace: 100 * time.Millisecond,
 	}
+}
+
+// begin starts a server as the command line does, on whatever GPUs there are.
+func begin(l *Launch, log string) (*Started, error) {
+	spec := l.Spec(log)
+	spec.Guard, spec.GPU.Skip = []string{os.Args[0], "guard"}, "the tests' servers use none"
+	return Start(context.Background(), spec)
 }
 
 // gone waits until nothing listens at a URL.
@@ -93,18 +105,33 @@ func gone(t *testing.T, url string) {
 	t.Errorf("something still listens at %s", url)
 }
 
+// get is what a server answers. The connection is not kept: it would hold the port.
+func get(t *testing.T, url string) string {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
+	resp, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }() // only read from
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
 func TestServersStartAndStop(t *testing.T) {
 	for _, manner := range []string{"good", "stubborn", "child"} {
 		t.Run(manner, func(t *testing.T) {
 			t.Parallel()
 			log := filepath.Join(t.TempDir(), "servers", "x.log")
-			r, err := Start(context.Background(), launch(manner), log)
+			r, err := begin(serving(manner), log)
 			if err != nil {
 				t.Fatal(err)
 			}
-			body, err := get(context.Background(), r.URL()+"/v1/models")
-			if err != nil || string(body) != `{"data":[{"id":"1x"}]}` {
-				t.Errorf("the server answers %s, %v", body, err)
+			if body := get(t, r.URL()+"/v1/models"); body != `{"data":[{"id":"1x"}]}` {
+				t.Errorf("the server answers %s", body)
 			}
 			if err := r.Stop(); err != nil {
 				t.Error(err)
@@ -123,17 +150,18 @@ func TestServersThatDoNotStart(t *testing.T) {
 		change func(*Launch)
 		want   string
 	}{
-		{"dies", func(l *Launch) { *l = *launch("dies") }, "ended before it was ready (exit status 3)"},
-		{"its last words", func(l *Launch) { *l = *launch("dies") }, "ValueError: out of memory"},
+		{"dies", func(l *Launch) { *l = *serving("dies") }, "ended before it was ready (exit status 3)"},
+		{"its last words", func(l *Launch) { *l = *serving("dies") }, "server says hello\n  ValueError: out of memory"},
+		{"what they mean", func(l *Launch) { *l = *serving("dies") }, "(exit status 3), memory: ValueError: out of memory; the end of "},
 		{"never ready", func(l *Launch) { l.Ready = 300 * time.Millisecond }, "the server is not ready: not within 300ms"},
 		{"no such program", func(l *Launch) { l.Command = []string{"/nowhere/vllm", "serve"} }, "start /nowhere/vllm"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			l := launch("modelless")
+			l := serving("modelless")
 			c.change(l)
-			r, err := Start(context.Background(), l, filepath.Join(t.TempDir(), "x.log"))
+			r, err := begin(l, filepath.Join(t.TempDir(), "x.log"))
 			if err == nil || r != nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want ...%s...", err, c.want)
 			}
@@ -141,7 +169,7 @@ func TestServersThatDoNotStart(t *testing.T) {
 	}
 	t.Run("taken", func(t *testing.T) {
 		t.Parallel()
-		first, err := Start(context.Background(), launch("good"), filepath.Join(t.TempDir(), "x.log"))
+		first, err := begin(serving("good"), filepath.Join(t.TempDir(), "x.log"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,9 +178,9 @@ func TestServersThatDoNotStart(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		l := launch("good")
+		l := serving("good")
 		l.URL = first.URL()
-		if _, err := Start(context.Background(), l, filepath.Join(t.TempDir(), "y.log")); err == nil || !strings.Contains(err.Error(), "answers at "+first.URL()+" already") {
+		if _, err := begin(l, filepath.Join(t.TempDir(), "y.log")); err == nil || !strings.Contains(err.Error(), "answers at "+first.URL()+" already") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -189,31 +217,47 @@ func TestCommandsAreRunAsTheyAreWritten(t *testing.T) {
 		want    string
 	}{
 		{[]string{"vllm serve m --port 8000"}, "", "vllm serve m --port 8000 | http://127.0.0.1:8000"},
-		{[]string{"vllm", "serve", "a b"}, "http://x:1/", "vllm serve a b | http://x:1"},
+		{[]string{"vllm", "serve", "a b"}, "http://x:1/", "vllm serve a b | http://x:1/"},
 		{[]string{`vllm serve "m"`}, "", `/bin/sh -c exec vllm serve "m" | http://127.0.0.1:8000`},
 		{[]string{"A=1 vllm serve m"}, "", "/bin/sh -c A=1 vllm serve m | http://127.0.0.1:8000"},
 		{[]string{"cd x && vllm serve m"}, "", "/bin/sh -c cd x && vllm serve m | http://127.0.0.1:8000"},
-		{[]string{"serve {port}"}, "", "serve PORT | http://127.0.0.1:PORT"},
-		{[]string{"serve", "{port}"}, "http://h:{port}", "serve PORT | http://h:PORT"},
+		{[]string{"serve {port}"}, "", "serve {port} | "},
+		{[]string{"serve", "{port}"}, "http://h:{port}", "serve {port} | http://h:{port}"},
 	}
 	for _, c := range cases {
 		t.Run(strings.Join(c.command, " "), func(t *testing.T) {
 			l := &Launch{Command: c.command, URL: c.url}
-			words, url, _, err := l.resolve()
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := strings.Join(words, " ") + " | " + url
-			if strings.Contains(c.want, "PORT") {
-				port := url[strings.LastIndexByte(url, ':')+1:]
-				if n, err := strconv.Atoi(port); err != nil || n < 1 {
-					t.Fatalf("port %q", port)
-				}
-				got = strings.ReplaceAll(got, port, "PORT")
-			}
-			if got != c.want {
+			spec := l.Spec("x.log")
+			if got := strings.Join(spec.Command, " ") + " | " + spec.URL; got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
+	}
+}
+
+func TestWhatTheSuiteSaysOfAServer(t *testing.T) {
+	l := &Launch{Command: []string{"docker run --name s{port} x"}, Stop: []string{"docker rm -f s{port}"}, Env: map[string]string{"B": "2", "A": "1"}}
+	spec := l.Spec("x.log")
+	if got, want := strings.Join(spec.Cleanup, " "), "docker rm -f s{port}"; got != want {
+		t.Errorf("cleans up with %q, want %q", got, want)
+	}
+	if got, want := strings.Join(spec.Env, " "), "VLLM_SERVER_DEV_MODE=1 A=1 B=2"; got != want {
+		t.Errorf("environment %q, want %q", got, want)
+	}
+	if spec.Ready != 1 || spec.Grace != 1 || spec.Log != "x.log" { // 0 would be a default there
+		t.Errorf("ready %v, grace %v, log %s", spec.Ready, spec.Grace, spec.Log)
+	}
+}
+
+// TestAnEarlierFailureIsNotTakenForThisOne: sittings of a sweep share a log.
+func TestAnEarlierFailureIsNotTakenForThisOne(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "x.log")
+	if err := os.WriteFile(log, []byte("torch.OutOfMemoryError: CUDA out of memory\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := begin(&Launch{Command: []string{"echo '{port} unrecognized arguments: -x'; exit 2"}, Ready: 30 * time.Second}, log)
+	if err == nil || !strings.Contains(err.Error(), "(exit status 2), bad-flag: ") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -87,11 +87,13 @@ const (
 
 // Launch is how a server is started.
 type Launch struct {
-	Command []string          `json:"command"` // one string is for the shell, several are the program and its arguments
+	Command []string          `json:"command"`        // one string is for the shell, several are the program and its arguments
+	Stop    []string          `json:"stop,omitempty"` // likewise; run when it has ended: ends what runs elsewhere
 	Env     map[string]string `json:"env,omitempty"`
-	URL     string            `json:"url,omitempty"` // where it answers; with {port} in the command that port on loopback
-	Ready   time.Duration     `json:"ready_ns"`      // how long it may take until it does
-	Grace   time.Duration     `json:"grace_ns"`      // between asking it to end and ending it
+	GPUs    string            `json:"gpus,omitempty"` // those it may use, such as 0,1; empty: all it sees
+	URL     string            `json:"url,omitempty"`  // where it answers; with {port} in the command that port on loopback
+	Ready   time.Duration     `json:"ready_ns"`       // how long it may take until it does
+	Grace   time.Duration     `json:"grace_ns"`       // between asking it to end and ending it
 }
 
 // Defaults of a launch.
