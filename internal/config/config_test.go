@@ -55,6 +55,9 @@ func TestValidateNamesTheFlags(t *testing.T) {
 			given(b, "launch-gpus")
 		}, nil},
 		"launch timeout negative": {func(b *Bench) { b.Launch.Command, b.Launch.Ready = "x", -1 }, []string{"launch-timeout"}},
+		"recordings": {func(b *Bench) {
+			b.Dataset = Dataset{Name: DatasetHF, Path: "x", HF: HF{ASRMinSec: 5, ASRMaxSec: 4}}
+		}, []string{"asr-min-audio-len-sec", "asr-max-audio-len-sec"}},
 		"seed too large":          {func(b *Bench) { b.Load.Seed = 1 << 32 }, []string{"seed"}},
 		"port":                    {func(b *Bench) { b.Target.Port = 70000; given(b, "port") }, []string{"port"}},
 		"base url":                {func(b *Bench) { b.Target.BaseURLs = []string{"ftp://x"} }, []string{"base-url"}},

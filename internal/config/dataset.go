@@ -272,6 +272,7 @@ func (b *Bench) checkRows(c *checker) {
 	case DatasetHF:
 		c.want(d.HF.OutputLen == nil || *d.HF.OutputLen > 0, "hf-output-len", "must be above 0")
 		c.clash(d.HF.BlazeditMin > d.HF.BlazeditMax, "blazedit-min-distance", "blazedit-max-distance", "no distance lies between them")
+		c.clash(d.HF.ASRMinSec > d.HF.ASRMaxSec, "asr-min-audio-len-sec", "asr-max-audio-len-sec", "no recording is as long as the one and as short as the other")
 	case DatasetSpeedBench:
 		c.want(d.SpeedBench.OutputLen > 0, "speed-bench-output-len", "%d is not above 0", d.SpeedBench.OutputLen)
 	}

@@ -24,6 +24,8 @@ type HF struct {
 	MaxDistance float64
 	MinSeconds  float64 // of recordings
 	MaxSeconds  float64 // 0: no bound
+
+	seconds func(*medium) float64 // how long a recording plays; 0: not known
 }
 
 // hubBuffer is how many rows a streamed dataset is shuffled within, as the Hugging Face library does it.
@@ -52,6 +54,7 @@ type hub struct {
 
 func newHub(cfg Config, tok Tokenizer, tmpl Template) (*hub, int, error) {
 	h := &hub{cfg: cfg, tmpl: tmpl, draws: rng.NewNumpy(cfg.Seed)}
+	h.cfg.HF.seconds = h.seconds
 	rule, known := findRule(&cfg)
 	split := cfg.HF.Split
 	if split == "" {
@@ -101,6 +104,8 @@ func (h *hub) takes() error {
 		return errors.New("recordings go to --backend openai-audio, or into the messages of openai-chat")
 	case h.rule.media && !h.cfg.Chat && !h.cfg.Speech:
 		return errors.New("images and videos go into chat messages: use --backend openai-chat")
+	case h.cfg.Speech && h.rule.media && !h.rule.sound:
+		return fmt.Errorf("openai-audio takes recordings, and %s has images or videos: use --backend openai-chat", h.rule.name)
 	case h.cfg.Speech && !h.rule.media:
 		return errors.New("openai-audio takes recordings, and no column has some (audio is looked for)")
 	}

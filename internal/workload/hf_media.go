@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"path"
 	"slices"
@@ -67,7 +68,7 @@ var hubMediaRules = []hubRule{
 		},
 	},
 	{
-		name: "ASR", split: "train", output: 1024, media: true, read: speechRow,
+		name: "ASR", split: "train", output: 1024, media: true, sound: true, read: speechRow,
 		ids: []string{
 			"openslr/librispeech_asr", "facebook/voxpopuli", "LIUM/tedlium", "edinburghcstr/ami", "speechcolab/gigaspeech", "kensho/spgispeech",
 			"distil-whisper/earnings22", "revdotcom/earnings22",
@@ -112,10 +113,59 @@ func speechRow(r fields, cfg *HF) (candidate, bool, error) {
 	if err != nil {
 		return candidate{}, false, err
 	}
-	if s := soundSeconds([]byte(m[0].data)); s > 0 && (s < cfg.MinSeconds || cfg.MaxSeconds > 0 && s > cfg.MaxSeconds) {
-		return candidate{}, false, nil
+	return candidate{media: m[:1]}, cfg.fits(&m[0]), nil
+}
+
+// fits reports whether a recording is as long as was asked for, or does not say how long it is.
+func (cfg *HF) fits(m *medium) bool {
+	if cfg.MinSeconds <= 0 && cfg.MaxSeconds <= 0 {
+		return true
 	}
-	return candidate{media: m[:1]}, true, nil
+	s := cfg.seconds(m)
+	return s <= 0 || s >= cfg.MinSeconds && (cfg.MaxSeconds <= 0 || s <= cfg.MaxSeconds)
+}
+
+// seconds is how long a recording plays, by the head of its file where it is one; 0 is told in a note.
+func (h *hub) seconds(m *medium) float64 {
+	s := 0.0
+	if m.data != "" {
+		s = soundSeconds([]byte(m.data))
+	} else if !m.remote() {
+		s = h.headSeconds(strings.TrimPrefix(m.name, "file://"))
+	}
+	if s <= 0 {
+		h.add("recordings that do not say how long they are (no WAV or FLAC file on this machine) are sent whatever --asr-min-audio-len-sec and --asr-max-audio-len-sec say")
+	}
+	return s
+}
+
+// soundHead is how much of a file is read to learn how long it plays.
+const soundHead = 1 << 16
+
+func (h *hub) headSeconds(name string) float64 {
+	file, err := openMedia(&h.cfg, name)
+	if err != nil {
+		return 0 // told when it is sent
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	s, ok := file.(io.Seeker)
+	if !ok {
+		return 0
+	}
+	size, err := s.Seek(0, io.SeekEnd)
+	if err != nil {
+		return 0
+	}
+	head := make([]byte, min(size, soundHead))
+	if _, err := file.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
+		return 0
+	}
+	return soundLength(head, size)
+}
+
+// remote reports whether a medium is an address, or within one, and not a file.
+func (m *medium) remote() bool {
+	return strings.Contains(m.name, "://") && !strings.HasPrefix(m.name, "file://") || strings.HasPrefix(m.name, "data:")
 }
 
 // mediaOf reads a column of media, however it is written: bytes with a path as the Hugging Face library has it, bytes,
@@ -231,9 +281,12 @@ func mediaType(b []byte) string {
 }
 
 // soundSeconds is how long a WAV or FLAC file plays; 0 where it does not say.
-func soundSeconds(data []byte) float64 {
+func soundSeconds(data []byte) float64 { return soundLength(data, int64(len(data))) }
+
+// soundLength is the same for a file of so many bytes, by its first ones.
+func soundLength(data []byte, total int64) float64 {
 	if len(data) < 42 || string(data[:4]) != "fLaC" || data[4]&0x7f != 0 {
-		return wavSeconds(data)
+		return wavLength(data, total)
 	}
 	info := binary.BigEndian.Uint64(data[18:]) // rate 20 bits, channels 3, bits 5, samples 36
 	rate, samples := info>>44, info&(1<<36-1)
@@ -276,7 +329,7 @@ func (h *hub) bytes(m *medium) ([]byte, error) {
 	if m.data != "" {
 		return []byte(m.data), nil
 	}
-	if strings.Contains(m.name, "://") && !strings.HasPrefix(m.name, "file://") || strings.HasPrefix(m.name, "data:") {
+	if m.remote() {
 		return nil, fmt.Errorf("%.60s: spate downloads nothing, and a sound must go with the request", m.name)
 	}
 	return content(&h.cfg, strings.TrimPrefix(m.name, "file://"))
@@ -317,7 +370,7 @@ func withMedia(rule hubRule, row fields, cfg *Config) (hubRule, string) {
 			return rule, fmt.Sprintf("column %q is left out: the endpoint takes text alone, --backend openai-chat takes %ss", c.name, c.kind)
 		}
 		read := rule.read
-		rule.media = true
+		rule.media, rule.sound = true, c.kind == "audio"
 		rule.read = func(r fields, hf *HF) (candidate, bool, error) {
 			out, keep := candidate{}, true
 			var err error
@@ -326,6 +379,7 @@ func withMedia(rule hubRule, row fields, cfg *Config) (hubRule, string) {
 			}
 			if err == nil && keep {
 				out.media, err = mediaOf(c.kind, r[c.name])
+				keep = c.kind != "audio" || len(out.media) == 0 || hf.fits(&out.media[0])
 			}
 			return out, keep && (!cfg.Speech || len(out.media) > 0), err
 		}

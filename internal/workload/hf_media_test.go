@@ -141,6 +141,7 @@ func TestHubMediaRefused(t *testing.T) {
 		{"r.jsonl", Config{Speech: true, HF: HF{Name: "LIUM/tedlium"}}, "without their rate"},
 		{"t.jsonl", Config{Speech: true, HF: HF{Name: "LIUM/tedlium"}}, `no "audio"`},
 		{"t.jsonl", Config{Speech: true}, "takes recordings"},
+		{"p.jsonl", Config{Speech: true, HF: HF{Name: "Lin-Chen/MMStar"}}, "MMStar has images or videos"},
 	} {
 		c.cfg.Dataset, c.cfg.Path, c.cfg.Open, c.cfg.N = "hf", c.path, open, 1
 		s, err := New(c.cfg, nil, nil)
@@ -175,6 +176,43 @@ func TestRecordingsByLength(t *testing.T) {
 	}
 	if d := cmp.Diff([]string{"audio.flac", "audio.ogg"}, names); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestRecordingFilesByLength does the same with files that rows name: their heads say how long they are.
+func TestRecordingFilesByLength(t *testing.T) {
+	tree := map[string]string{"d/short.wav": wav(0.5), "d/fine.wav": wav(2), "d/long.wav": wav(10), "d/some.ogg": "OggS unknown"}
+	rows := func(names ...string) (text string) {
+		for _, n := range names {
+			text += fmt.Sprintf("{\"audio\": {\"bytes\": null, \"path\": %q}}\n", n)
+		}
+		return text
+	}
+	tree["d/known.jsonl"] = rows("short.wav", "fine.wav", "file://d/long.wav")
+	tree["d/unknown.jsonl"] = rows("some.ogg", "long.wav")
+	for _, c := range []struct {
+		path, id string
+		max      float64
+		want     []float64
+		note     bool
+	}{
+		{"d/known.jsonl", "kensho/spgispeech", 3, []float64{2}, false},
+		{"d/known.jsonl", "", 3, []float64{2}, false}, // found by its column
+		{"d/known.jsonl", "kensho/spgispeech", 0, []float64{2, 10}, false},
+		{"d/unknown.jsonl", "kensho/spgispeech", 3, []float64{0}, true},
+	} {
+		cfg := Config{Dataset: "hf", Path: c.path, Open: onDisk(tree), Speech: true, NoShuffle: true, HF: HF{Name: c.id, MinSeconds: 1, MaxSeconds: c.max}}
+		got, notes := requests(t, cfg, nil, nil)
+		var seconds []float64
+		for _, r := range got {
+			seconds = append(seconds, r.Prompt.Audio.Seconds)
+		}
+		if d := cmp.Diff(c.want, seconds); d != "" {
+			t.Errorf("%s, at most %v s: %s", c.path, c.max, d)
+		}
+		if has := strings.Contains(fmt.Sprint(notes), "do not say how long they are"); has != c.note {
+			t.Errorf("%s: notes %q", c.path, notes)
+		}
 	}
 }
 

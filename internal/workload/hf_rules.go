@@ -27,6 +27,7 @@ type hubRule struct {
 	output   int  // FromData: as long as the answer
 	template bool // prompts are dressed as chat messages
 	media    bool // prompts go with images, videos or sounds
+	sound    bool // they go with sounds
 	check    func(in, out int) bool
 	read     func(row fields, cfg *HF) (c candidate, keep bool, err error)
 }

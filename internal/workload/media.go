@@ -354,6 +354,19 @@ func (a *album) url(name string) (string, error) {
 
 // content reads a file as named, or beside the dataset's own.
 func content(cfg *Config, name string) ([]byte, error) {
+	file, err := openMedia(cfg, name)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return data, nil
+}
+
+// openMedia looks for a file where the name says, then beside the dataset.
+func openMedia(cfg *Config, name string) (File, error) {
 	file, err := cfg.Open(name)
 	for _, dir := range []string{path.Dir(cfg.Path), cfg.Path} {
 		if err == nil || path.IsAbs(name) {
@@ -366,11 +379,7 @@ func content(cfg *Config, name string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open media: %w", err)
 	}
-	data, err := io.ReadAll(file)
-	if err = errors.Join(err, file.Close()); err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
-	}
-	return data, nil
+	return file, nil
 }
 
 // speech puts a sound file into a request: as such, or into a chat message.
@@ -396,7 +405,10 @@ func audioPart(kind string, data []byte) any {
 }
 
 // wavSeconds is how long a WAV file plays; 0 for other files.
-func wavSeconds(data []byte) float64 {
+func wavSeconds(data []byte) float64 { return wavLength(data, int64(len(data))) }
+
+// wavLength is how long a WAV file of so many bytes plays, by its first ones.
+func wavLength(data []byte, total int64) float64 {
 	if len(data) < 12 || string(data[:4]) != "RIFF" || string(data[8:12]) != "WAVE" {
 		return 0
 	}
@@ -412,7 +424,7 @@ func wavSeconds(data []byte) float64 {
 			if rate == 0 {
 				return 0
 			}
-			return float64(min(size, int64(len(body)))) / float64(rate)
+			return float64(min(size, total-int64(len(data)-len(body)))) / float64(rate)
 		}
 		next := 8 + size + size%2
 		if next > int64(len(rest)) {
