@@ -34,7 +34,7 @@ ifeq ($(RACE),)
 	@echo '!!!' >&2
 endif
 	@sh scripts/test-deps.sh
-	CGO_ENABLED=$(if $(RACE),1,0) $(GO) test $(RACE) -timeout 10m ./...
+	CGO_ENABLED=$(if $(RACE),1,0) $(GO) test $(RACE) -timeout 30m ./...
 
 check: format vet lint vulns tidy arch cross ## formatting, vet, linters, vulnerabilities, go.mod, import table, other platforms
 
