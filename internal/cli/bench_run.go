@@ -132,6 +132,11 @@ func exitCode(p Process, cfg *config.Bench, out *bench.Outcome, interrupted bool
 // interrupts turns signals into the two steps of stopping: the first lets requests in flight finish,
 // the second gives them up. Both still write everything.
 func interrupts(ctx context.Context, p Process) (run context.Context, stop <-chan struct{}, was func() bool, done func()) {
+	return interruptsSaying(ctx, p, "waiting for requests in flight (interrupt again to give them up)")
+}
+
+// interruptsSaying is interrupts for a command that does something else at the first one, and says what.
+func interruptsSaying(ctx context.Context, p Process, first string) (run context.Context, stop <-chan struct{}, was func() bool, done func()) {
 	run, cancel := context.WithCancelCause(ctx)
 	if p.Interrupts == nil {
 		return run, nil, func() bool { return false }, func() { cancel(nil) }
@@ -150,7 +155,7 @@ func interrupts(ctx context.Context, p Process) (run context.Context, stop <-cha
 			}
 			switch count.Add(1) {
 			case 1:
-				say(p.Stderr, "\ninterrupted: waiting for requests in flight (interrupt again to give them up)\n")
+				say(p.Stderr, "\ninterrupted: %s\n", first)
 				close(stopping)
 			default:
 				cancel(call.ErrInterrupted)

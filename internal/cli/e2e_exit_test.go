@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -198,6 +199,39 @@ func TestSecondInterruptCancels(t *testing.T) {
 		if r.Fault != call.FaultStopped || len(r.Chunks) == 0 {
 			t.Errorf("request %d: %s with %d chunks kept", r.ID, r.Fault, len(r.Chunks))
 		}
+	}
+}
+
+// TestInterruptLaunch interrupts a launched server that is ready, and one that never will be.
+func TestInterruptLaunch(t *testing.T) {
+	t.Parallel()
+	spate, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		command []string
+		until   string
+		code    int
+	}{
+		"ready":    {[]string{spate, "sim", "--port", "{port}"}, "ready at", ExitDone},
+		"starting": {[]string{"sleep", "600"}, "starting", ExitFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := prepare(t, nil, append([]string{"launch", "--gpu-memory-used-ok", "any", "--log", filepath.Join(t.TempDir(), "log"), "--"}, c.command...)...)
+			cmd.start()
+			await(t, c.until, func() bool { return strings.Contains(cmd.err.String(), c.until) })
+			cmd.signal(syscall.SIGINT)
+			e := cmd.wait()
+			if e.code != c.code {
+				t.Errorf("exit code %d, want %d\n%s", e.code, c.code, e.stderr)
+			}
+			has(t, "stderr", e.stderr, "interrupted: ending the server")
+			if strings.Contains(e.stderr, "requests in flight") || strings.Contains(e.stderr, "crash") {
+				t.Errorf("there are no requests, and nothing crashed:\n%s", e.stderr)
+			}
+		})
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"spate/internal/call"
 	"spate/internal/config"
 	"spate/internal/launch"
 )
@@ -81,10 +82,23 @@ Exit codes: 0 ended on request, 1 it did not start or died, 2 usage.`,
 }
 
 func runLaunch(ctx context.Context, p Process, spec launch.Spec) error {
-	ctx, stop, _, done := interrupts(ctx, p)
+	ctx, stop, _, done := interruptsSaying(ctx, p, "ending the server with all it started (interrupt again to end it by force)")
 	defer done()
-	srv, err := startServer(ctx, p, spec)
-	if err != nil {
+	starting, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() { // a start goes on for minutes, and nobody wants its end any more
+		select {
+		case <-stop:
+			cancel(call.ErrInterrupted)
+		case <-starting.Done():
+		}
+	}()
+	srv, err := startServer(starting, p, spec)
+	var left *launch.LeftError
+	switch {
+	case err != nil && errors.Is(context.Cause(starting), call.ErrInterrupted) && !errors.As(err, &left):
+		return fmt.Errorf("the server was ended before it was ready; its log is %s", spec.Log)
+	case err != nil:
 		return err
 	}
 	say(p.Stdout, "%s\n", srv.URL)
