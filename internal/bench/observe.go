@@ -267,10 +267,18 @@ func unmet(slos []config.Objective, s *metrics.Summary) []string {
 	for _, o := range slos {
 		v := result.Figure(o, s)
 		if !o.Met(v) {
-			out = append(out, fmt.Sprintf("objective %s is not met: %s is %.4g", o.Text, o.Key(), v))
+			out = append(out, notMet(o.Text, o.Key(), v, result.Lack(o, s)))
 		}
 	}
 	return out
+}
+
+// notMet tells of an objective with its figure, or why there is none.
+func notMet(text, key string, v float64, lack string) string {
+	if lack != "" {
+		return fmt.Sprintf("objective %s is not met: there is no %s, since %s", text, key, lack)
+	}
+	return fmt.Sprintf("objective %s is not met: %s is %.4g", text, key, v)
 }
 
 // startProbes sends one-token requests beside the load, one after the other, until the returned

@@ -11,6 +11,34 @@ import (
 	"spate/internal/result"
 )
 
+// TestUnmetWithoutFigure tells why there is nothing to hold an objective against.
+func TestUnmetWithoutFigure(t *testing.T) {
+	one := call.NewRecord(&call.Request{Phase: call.Measure, MaxOut: 1})
+	one.Sent, one.FirstToken, one.End, one.Outcome, one.Out.N = 0, time.Millisecond, time.Millisecond, call.OK, 1
+	none, short := metrics.Summarize(nil, metrics.Run{}), metrics.Summarize([]call.Record{one}, metrics.Run{End: time.Second})
+	for _, c := range []struct {
+		of         *metrics.Summary
+		text, want string
+	}{
+		{&none, "p99_ttft<1s", "objective p99_ttft<1s is not met: there is no p99_ttft_ms, since no request succeeded"},
+		{&none, "error_rate<1%", "objective error_rate<1% is not met: there is no error_rate, since no request came to an end of its own"},
+		{&short, "mean_itl<1s", "objective mean_itl<1s is not met: there is no mean_itl_ms, since no answer had a second token"},
+		{&short, "request_goodput>1", "objective request_goodput>1 is not met: there is no request_goodput, since --goodput gives no bounds to count by"},
+	} {
+		o, err := config.ParseObjectives(c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := unmet(o, c.of); len(got) != 1 || got[0] != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+		row := result.Tenant{Name: "chat", Summary: *c.of, Checks: []result.Check{{Text: c.text, Key: o[0].Key(), Value: config.Float(math.NaN())}}}
+		if got := unmetTenants(&result.Run{Tenants: []result.Tenant{row}}); len(got) != 1 || got[0] != "tenant chat: "+c.want {
+			t.Errorf("%q, want %q of chat", got, c.want)
+		}
+	}
+}
+
 // TestErrorRate counts by hand: of ten requests that the user did not stop, four got no answer.
 func TestErrorRate(t *testing.T) {
 	fates := []struct {

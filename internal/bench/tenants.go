@@ -394,7 +394,7 @@ func unmetTenants(r *result.Run) []string {
 	for i := range r.Tenants {
 		t := &r.Tenants[i]
 		for _, c := range t.Missed() {
-			out = append(out, fmt.Sprintf("tenant %s: objective %s is not met: %s is %.4g", t.Name, c.Text, c.Key, float64(c.Value)))
+			out = append(out, "tenant "+t.Name+": "+notMet(c.Text, c.Key, float64(c.Value), t.Lack(c)))
 		}
 	}
 	return out

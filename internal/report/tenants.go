@@ -110,7 +110,11 @@ func TenantFindings(run *result.Run) []string {
 			met = append(met, t.Name)
 		case judged:
 			c := t.Missed()[0]
-			missed = append(missed, fmt.Sprintf("%s missed %s (%s was %s)", t.Name, c.Text, c.Key, short(float64(c.Value))))
+			figure := c.Key + " was " + short(float64(c.Value))
+			if lack := t.Lack(c); lack != "" {
+				figure = "there was no " + c.Key + ": " + lack
+			}
+			missed = append(missed, fmt.Sprintf("%s missed %s (%s)", t.Name, c.Text, figure))
 		}
 	}
 	if len(met) == 0 || len(missed) == 0 {

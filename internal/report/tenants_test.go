@@ -89,6 +89,18 @@ func TestTenantTable(t *testing.T) {
 	}
 }
 
+// TestTenantWithoutFigure has a tenant none of whose requests was answered.
+func TestTenantWithoutFigure(t *testing.T) {
+	run := tenantRun()
+	run.Tenants[1].Name = "nobody"
+	run.Compute(nil)
+	run.Tenants[0].Checks = []result.Check{{Met: true}}
+	want := "The server did not serve all tenants alike: chat met every objective, while nobody missed mean_tpot<5 (there was no mean_tpot_ms: no request succeeded)."
+	if got := TenantFindings(run); len(got) != 1 || got[0] != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestTenantsAlike(t *testing.T) {
 	run := tenantRun()
 	run.Tenants = run.Tenants[:1]

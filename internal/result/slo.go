@@ -2,6 +2,7 @@ package result
 
 import (
 	"math"
+	"strings"
 
 	"spate/internal/config"
 	"spate/internal/metrics"
@@ -34,6 +35,23 @@ func Figure(o config.Objective, s *metrics.Summary) float64 {
 		return math.NaN()
 	}
 	return statistic(o, d)
+}
+
+// Lack says why a run has no figure for an objective; empty when it has one.
+func Lack(o config.Objective, s *metrics.Summary) string {
+	switch {
+	case !math.IsNaN(Figure(o, s)):
+		return ""
+	case o.Metric == "error_rate":
+		return "no request came to an end of its own"
+	case strings.Contains(o.Metric, "goodput") && s.Goodput == nil:
+		return "--goodput gives no bounds to count by"
+	case s.Completed == 0:
+		return "no request succeeded"
+	case o.Metric == "tpot" || o.Metric == "itl":
+		return "no answer had a second token"
+	}
+	return "no answer had what it is made of"
 }
 
 func statistic(o config.Objective, d *metrics.Dist) float64 {

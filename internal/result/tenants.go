@@ -45,6 +45,15 @@ func (t *Tenant) Missed() []Check {
 	return slices.DeleteFunc(slices.Clone(t.Checks), func(c Check) bool { return c.Met })
 }
 
+// Lack says why a check has no figure; empty when it has one.
+func (t *Tenant) Lack(c Check) string {
+	o, err := config.ParseObjective(c.Text)
+	if err != nil {
+		return "" // it came from a valid one
+	}
+	return Lack(o, &t.Summary)
+}
+
 // Owns reports whether a record is this tenant's.
 func (t *Tenant) Owns(r *call.Record) bool { return r.Labels[TenantLabel] == t.Name }
 
