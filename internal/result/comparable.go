@@ -39,7 +39,7 @@ func (r *Run) Comparable(o *Run) error {
 	maps.Copy(keys, b)
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		if matters(key) {
-			note(key, or(a[key], "unset"), or(b[key], "unset"))
+			note(strings.ReplaceAll(key, dotInName, "."), or(a[key], "unset"), or(b[key], "unset"))
 		}
 	}
 	if len(diffs) == 0 {
@@ -104,16 +104,19 @@ func flatten(config json.RawMessage) (map[string]string, error) {
 	return out, nil
 }
 
-// byName is a list of named things as an object; a name with dots in it must not look like a path.
+// dotInName stands for a dot within a name, which must not look like the next step of a path, nor like another name.
+const dotInName = "\x00"
+
+// byName is a list of named things as an object.
 func byName(list []any) map[string]any {
 	out := make(map[string]any, len(list))
 	for i, v := range list {
 		one, _ := v.(map[string]any)
 		name, _ := one["name"].(string)
 		if name == "" {
-			name = strconv.Itoa(i)
+			name = "#" + strconv.Itoa(i) // no tenant is called so
 		}
-		out[strings.ReplaceAll(name, ".", "_")] = v
+		out[strings.ReplaceAll(name, ".", dotInName)] = v
 	}
 	return out
 }

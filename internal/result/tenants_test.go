@@ -183,6 +183,25 @@ func TestTenantAsRun(t *testing.T) {
 	}
 }
 
+// TestTenantsOfLikeNames: the rate of one of two tenants differs, whose names differ in a dot.
+func TestTenantsOfLikeNames(t *testing.T) {
+	of := func(rate float64) *Run {
+		raw, err := json.Marshal(config.Bench{Tenants: []config.Tenant{
+			{Name: "a.b", Load: config.Load{RequestRate: config.Float(rate)}}, {Name: "a_b", Load: config.Load{RequestRate: 7}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &Run{ID: "r", Config: raw}
+	}
+	if err := of(5).Comparable(of(5)); err != nil {
+		t.Error(err)
+	}
+	if err := of(5).Comparable(of(6)); err == nil || !strings.HasSuffix(err.Error(), "differ in tenants.a.b.load.request_rate: 5 against 6") {
+		t.Errorf("%v, want the rate of a.b", err)
+	}
+}
+
 func TestTenantsComparable(t *testing.T) {
 	of := func(rate float64, given config.Source) *Run {
 		b := config.Bench{Tenants: []config.Tenant{{Name: "a.b", Load: config.Load{RequestRate: config.Float(rate)}, Given: map[string]config.Source{"seed": given}}}}
@@ -208,7 +227,7 @@ func TestTenantsComparable(t *testing.T) {
 	if err := of(5, config.FromFile).Comparable(&Run{ID: "r", Config: []byte("{}")}); err == nil {
 		t.Error("a run without the tenant is comparable")
 	}
-	if err := of(5, config.FromFile).Comparable(of(6, config.FromFile)); err == nil || !strings.Contains(err.Error(), "tenants.a_b.load.request_rate: 5 against 6") {
+	if err := of(5, config.FromFile).Comparable(of(6, config.FromFile)); err == nil || !strings.Contains(err.Error(), "tenants.a.b.load.request_rate: 5 against 6") {
 		t.Errorf("a tenant's rate: %v", err)
 	}
 }
