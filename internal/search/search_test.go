@@ -140,6 +140,38 @@ func TestTPENeedsFarFewerTrialsThanRandom(t *testing.T) {
 	}
 }
 
+// TestTPEGoesOnWhereChanceFindsNothing has a space of which only what is near the defaults is allowed, which no draw
+// from all of it hits: the turns that look far away must not end the search.
+func TestTPEGoesOnWhereChanceFindsNothing(t *testing.T) {
+	on := func(s Settings) (n int) {
+		for _, v := range s {
+			if v == "true" {
+				n++
+			}
+		}
+		return n
+	}
+	space := &Space{Allow: func(s Settings) error {
+		if on(s) > 3 {
+			return errors.New("too many at once")
+		}
+		return nil
+	}}
+	for i := range 40 {
+		space.Params = append(space.Params, Param{Name: fmt.Sprintf("s%02d", i), Kind: Switch})
+	}
+	var given []Settings
+	for i := range space.Params[:12] {
+		s := space.Defaults()
+		s[space.Params[i].Name] = "true"
+		given = append(given, s)
+	}
+	got := run(First(space, given, TPE(space, 1)), 45, func(s Settings) Trial { return Trial{Score: -float64(on(s))} })
+	if len(got) != 45 {
+		t.Errorf("%d trials, want 45", len(got))
+	}
+}
+
 func TestGridHasEveryCombinationOnce(t *testing.T) {
 	space := &Space{Params: []Param{
 		{Name: "a", Kind: Choice, Values: []string{"x", "y"}},

@@ -31,8 +31,12 @@ func (t *tpe) startTrials() int { return min(10, 3+len(t.space.Params)) }
 // Next implements Strategy.
 func (t *tpe) Next(history []Trial) (Proposal, bool) {
 	learned := ranked(t.space, history)
-	if len(learned) < t.startTrials() || len(history)%lookAway == lookAway-1 {
-		return t.spread(history, learned)
+	few := len(learned) < t.startTrials()
+	if few || len(history)%lookAway == lookAway-1 {
+		if p, ok := t.spread(history, learned); ok || few {
+			return p, ok
+		}
+		// What is allowed is too small a part to be hit by chance: the trials know where it is.
 	}
 	n := min(max(2, int(math.Ceil(math.Sqrt(float64(len(learned)))/2))), mostGood)
 	for n > 1 && learned[n-1].Failed {
@@ -58,6 +62,9 @@ func (t *tpe) Next(history []Trial) (Proposal, bool) {
 		if ratio := good.log(at) - bad.log(at); ratio > top {
 			best, found, top = s, true, ratio
 		}
+	}
+	if !found {
+		best, found = t.walk(draw, learned, tried)
 	}
 	if !found {
 		return Random(t.space, t.seed).Next(history)
