@@ -166,9 +166,9 @@ func TestTPEGoesOnWhereChanceFindsNothing(t *testing.T) {
 		s[space.Params[i].Name] = "true"
 		given = append(given, s)
 	}
-	got := run(First(space, given, TPE(space, 1)), 45, func(s Settings) Trial { return Trial{Score: -float64(on(s))} })
-	if len(got) != 45 {
-		t.Errorf("%d trials, want 45", len(got))
+	got := run(First(space, given, TPE(space, 1)), 24, func(s Settings) Trial { return Trial{Score: -float64(on(s))} })
+	if len(got) != 24 {
+		t.Errorf("%d trials, want 24", len(got))
 	}
 }
 
