@@ -46,7 +46,7 @@ func TestSlowClientsInBursts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = nc.Close() }()
+		t.Cleanup(func() { _ = nc.Close() })
 		if err := nc.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 			t.Fatal(err)
 		}
