@@ -78,36 +78,33 @@ func filledChunks(r *call.Record) int {
 // filledGaps are the times between messages with a text.
 func filledGaps(r *call.Record) []float64 {
 	var out []float64
-	last := call.Unset
-	for _, c := range r.Chunks {
-		if c.Kind == 0 {
-			continue
-		}
-		if last != call.Unset {
-			out = append(out, seconds(c.At-last))
-		}
-		last = c.At
-	}
+	eachGap(r, func(gap float64, _ int) { out = append(out, gap) })
 	return out
 }
 
 // tokenGaps share the time between two messages among the tokens of the second, where they are known.
 func tokenGaps(r *call.Record) []float64 {
 	var out []float64
+	eachGap(r, func(gap float64, tokens int) {
+		for range tokens {
+			out = append(out, gap/float64(tokens))
+		}
+	})
+	return out
+}
+
+// eachGap gives the times between messages with a text, in seconds, and the tokens of the later one.
+func eachGap(r *call.Record, yield func(gap float64, tokens int)) {
 	last := call.Unset
 	for _, c := range r.Chunks {
 		if c.Kind == 0 {
 			continue
 		}
 		if last != call.Unset {
-			n := max(int(c.Tokens), 1)
-			for range n {
-				out = append(out, seconds(c.At-last)/float64(n))
-			}
+			yield(seconds(c.At-last), max(int(c.Tokens), 1))
 		}
 		last = c.At
 	}
-	return out
 }
 
 func seconds(d time.Duration) float64 { return float64(d) / 1e9 }

@@ -233,19 +233,16 @@ func recordLog(in *Input) Finding {
 		"check space and speed of the output folder's disk")
 }
 
-// refusedField is the field that a server does not want in a request, by its error; empty when the
+// refusedFields are the fields that a server does not want in a request, by its error; none when the
 // error is about something else. Only fields that spate puts there by itself are looked for.
-func refusedField(message string) string {
+func refusedFields(message string) []string {
 	low := strings.ToLower(message)
 	known := []string{"unexpected field", "unrecognized request argument", "extra inputs are not permitted", "extra_forbidden", "unknown field", "unsupported parameter"}
 	if !slices.ContainsFunc(known, func(w string) bool { return strings.Contains(low, w) }) {
-		return ""
+		return nil
 	}
 	fields := []string{"ignore_eos", "repetition_penalty", "stream_options", "max_completion_tokens", "logprobs"}
-	if i := slices.IndexFunc(fields, func(f string) bool { return strings.Contains(low, f) }); i >= 0 {
-		return fields[i]
-	}
-	return ""
+	return slices.DeleteFunc(fields, func(f string) bool { return !strings.Contains(low, f) })
 }
 
 // failures judges the share of requests the server or the network did not serve.
@@ -263,8 +260,8 @@ func failures(in *Input) Finding {
 	if len(s.Failures.Kinds) > 0 {
 		k := s.Failures.Kinds[0]
 		hint = fmt.Sprintf("most frequent: %s (%d): %s", k.Kind, k.Count, k.Example)
-		if f := refusedField(k.Example); f != "" {
-			hint += fmt.Sprintf("; --extra-body.%s null leaves the field out", f)
+		if f := refusedFields(k.Example); len(f) > 0 {
+			hint += "; to leave that out: --extra-body." + strings.Join(f, " null --extra-body.") + " null"
 		}
 	}
 	figure := s.Failures.Share

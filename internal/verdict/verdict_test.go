@@ -3,6 +3,7 @@ package verdict
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -322,25 +323,25 @@ func TestJudgeRealSummary(t *testing.T) {
 	}
 }
 
-// TestRefusedField reads the errors of servers that take no fields of vLLM's.
-func TestRefusedField(t *testing.T) {
-	for message, want := range map[string]string{
-		`HTTP 422 Unprocessable Entity: {"detail":"Unexpected fields in the request: {'repetition_penalty', 'ignore_eos'}"}`:          "ignore_eos",
-		`HTTP 400 Bad Request: Unrecognized request argument supplied: repetition_penalty`:                                            "repetition_penalty",
-		`HTTP 400 Bad Request: [{'type': 'extra_forbidden', 'loc': ('body', 'ignore_eos'), 'msg': 'Extra inputs are not permitted'}]`: "ignore_eos",
-		`HTTP 400 Bad Request: Unsupported parameter: 'logprobs' is not supported with this model`:                                    "logprobs",
-		`HTTP 400 Bad Request: ignore_eos must be a boolean`:                                                                          "",
-		`HTTP 400 Bad Request: Unrecognized request argument supplied: flavour`:                                                       "",
-		`HTTP 500 Internal Server Error`: "",
+// TestRefusedFields reads the errors of servers that take no fields of vLLM's.
+func TestRefusedFields(t *testing.T) {
+	for message, want := range map[string][]string{
+		`HTTP 422 Unprocessable Entity: {"detail":"Unexpected fields in the request: {'repetition_penalty', 'ignore_eos'}"}`:          {"ignore_eos", "repetition_penalty"},
+		`HTTP 400 Bad Request: Unrecognized request argument supplied: repetition_penalty`:                                            {"repetition_penalty"},
+		`HTTP 400 Bad Request: [{'type': 'extra_forbidden', 'loc': ('body', 'ignore_eos'), 'msg': 'Extra inputs are not permitted'}]`: {"ignore_eos"},
+		`HTTP 400 Bad Request: Unsupported parameter: 'logprobs' is not supported with this model`:                                    {"logprobs"},
+		`HTTP 400 Bad Request: ignore_eos must be a boolean`:                                                                          nil,
+		`HTTP 400 Bad Request: Unrecognized request argument supplied: flavour`:                                                       nil,
+		`HTTP 500 Internal Server Error`: nil,
 	} {
-		if got := refusedField(message); got != want {
+		if got := refusedFields(message); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", message, got, want)
 		}
 	}
 	s := metrics.Summary{}
 	s.Tally.Due, s.Tally.Failed = 4, 4
 	s.Failures.Kinds = []metrics.FailureKind{{Kind: "http_status", Count: 4, Example: "HTTP 400: Unrecognized request argument supplied: ignore_eos"}}
-	if f := failures(&Input{Summary: s}); !strings.HasSuffix(f.Hint, "; --extra-body.ignore_eos null leaves the field out") {
+	if f := failures(&Input{Summary: s}); !strings.HasSuffix(f.Hint, "; to leave that out: --extra-body.ignore_eos null") {
 		t.Errorf("hint %q", f.Hint)
 	}
 }
