@@ -1,6 +1,9 @@
 package serve
 
-import "runtime"
+import (
+	"runtime"
+	"sync/atomic"
+)
 
 // A step of a simulated engine gives tokens to hundreds of streams at one instant. Written by one
 // thread, the last of them would be milliseconds late, so large bursts are shared out among threads.
@@ -14,6 +17,7 @@ type Burster interface {
 const (
 	sharedBurst = 64 // streams from which on sharing pays
 	maxScribes  = 8
+	handful     = 16 // letters written before looking up
 )
 
 // letter is an output to be written.
@@ -22,63 +26,103 @@ type letter struct {
 	o Output
 }
 
+// burst is what several threads are writing: letters, shared out by stream.
+type burst struct {
+	letters []letter
+	shares  int
+	at      int          // the first letter that the pacer has not looked at
+	busy    atomic.Int32 // helpers that are not through
+}
+
 // scribe is a thread that writes, with its scratch.
 type scribe struct {
 	frame frame
 	gone  []*stream // streams whose write went wrong
 	share int       // which streams are its own: those whose index has this remainder
-	start chan int  // number of shares
+	start chan *burst
 }
 
-// advance lets the engine work and writes what it emits.
+// advance lets the engine work. What it emits is written at once, or gathered for a burst.
 func (p *pacer) advance(now int64) {
 	b, ok := p.engine.(Burster)
-	p.gathering = ok && b.Burst() >= sharedBurst && runtime.GOMAXPROCS(0) > 1
+	p.gathering = p.flying || ok && b.Burst() >= sharedBurst && runtime.GOMAXPROCS(0) > 1
 	p.engine.Advance(now)
-	p.gathering = false
-	if len(p.burst) > 0 {
-		p.writeBurst()
-	}
+	p.gathering = p.flying
+	p.dropGone(now)
+	p.feel()
 }
 
-// writeBurst writes what was collected and waits until all is written. A stream always goes to the
-// same scribe within a burst, so its outputs stay in order.
-func (p *pacer) writeBurst() {
-	n := 1
-	if len(p.burst) >= sharedBurst {
-		n = min(runtime.GOMAXPROCS(0), maxScribes)
+// write goes on with what was gathered, a few letters at a time so that the engine's deadlines and
+// arrivals meanwhile are not kept waiting; false when there is nothing to do but sleep.
+func (p *pacer) write() bool {
+	switch b := &p.burst; {
+	case b.at < len(b.letters):
+		b.at = p.own.some(b, b.at)
+	case b.busy.Load() > 0:
+		return false
+	case p.flying:
+		p.landed()
+	case len(p.gathered) > 0:
+		p.launch()
+	default:
+		return false
 	}
-	for len(p.helpers) < n-1 {
+	return true
+}
+
+// launch begins to write what was gathered. A stream has one scribe within a burst, and the next burst
+// begins when all of this one is written, so its outputs stay in order.
+func (p *pacer) launch() {
+	b := &p.burst
+	b.letters, p.gathered = p.gathered, b.letters[:0]
+	b.at, b.shares = 0, 1
+	if len(b.letters) >= sharedBurst {
+		b.shares = min(runtime.GOMAXPROCS(0), maxScribes)
+	}
+	p.flying, p.gathering = true, true
+	b.busy.Store(int32(b.shares - 1))
+	for len(p.helpers) < b.shares-1 {
 		p.hire()
 	}
-	for _, h := range p.helpers[:n-1] {
-		h.start <- n
+	for _, h := range p.helpers[:b.shares-1] {
+		h.start <- b
 	}
-	p.own.write(p.burst, n)
-	for range n - 1 {
-		<-p.wrote
-	}
-	clear(p.burst)
-	p.burst = p.burst[:0]
 }
 
-func (w *scribe) write(burst []letter, shares int) {
-	for i := range burst {
-		l := &burst[i]
-		if shares == 1 || l.s.req.Index%shares == w.share {
+// landed does what had to wait until no other thread writes.
+func (p *pacer) landed() {
+	clear(p.burst.letters)
+	p.burst.letters = p.burst.letters[:0]
+	p.burst.at = 0
+	p.flying, p.gathering = false, false
+	p.dropGone(Mono())
+}
+
+// some writes the next few letters of a scribe's share and returns how far it has come.
+func (w *scribe) some(b *burst, at int) int {
+	for left := handful; at < len(b.letters) && left > 0; at++ {
+		l := &b.letters[at]
+		if b.shares == 1 || l.s.req.Index%b.shares == w.share {
 			l.s.deliver(w, l.o)
+			left--
 		}
 	}
+	return at
 }
 
-// hire starts one more scribe. It ends when its channel is closed.
+// hire starts one more scribe. It ends when its channel is closed. Between handfuls it lets others run:
+// whoever reads requests needs the processor, too.
 func (p *pacer) hire() {
-	w := &scribe{share: len(p.helpers) + 1, start: make(chan int)}
+	w := &scribe{share: len(p.helpers) + 1, start: make(chan *burst)}
 	p.helpers = append(p.helpers, w)
 	p.staff.Go(func() {
-		for n := range w.start {
-			w.write(p.burst, n)
-			p.wrote <- struct{}{}
+		for b := range w.start {
+			for at := 0; at < len(b.letters); runtime.Gosched() {
+				at = w.some(b, at)
+			}
+			if b.busy.Add(-1) == 0 {
+				p.alarm.ring()
+			}
 		}
 	})
 }

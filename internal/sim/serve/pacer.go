@@ -14,19 +14,21 @@ type pacer struct {
 	own    scribe // of the loop's thread
 
 	gathering bool     // Emit collects instead of writing
-	burst     []letter // what it collected
+	gathered  []letter // what it collected
+	flying    bool     // burst is being written, maybe by helpers
+	burst     burst
 	helpers   []*scribe
 	staff     sync.WaitGroup
-	wrote     chan struct{} // one for each helper that is through
 
 	mu      sync.Mutex
 	inbox   []order
 	pending atomic.Bool
-	spare   []order
+	todo    []order // taken out of it
 
-	lag  lateHist                // of the engine's deadlines
-	dead atomic.Pointer[Failure] // why the engine is, when it is
-	done chan struct{}
+	lag   lateHist                // of the engine's deadlines
+	entry lateHist                // of requests, from their last byte to the engine
+	dead  atomic.Pointer[Failure] // why the engine is, when it is
+	done  chan struct{}
 }
 
 // order is something another goroutine wants done on the pacer's thread.
@@ -38,7 +40,7 @@ type order struct {
 }
 
 func newPacer(e Engine) *pacer {
-	return &pacer{engine: e, alarm: newAlarm(), done: make(chan struct{}), wrote: make(chan struct{}, maxScribes)}
+	return &pacer{engine: e, alarm: newAlarm(), done: make(chan struct{})}
 }
 
 func (p *pacer) send(o order) {
@@ -61,40 +63,54 @@ func (p *pacer) ask(f func(Engine)) bool {
 	}
 }
 
+// run looks at orders, deadlines and letters in turn, and sleeps when there is nothing to do. Late is
+// what was known to be due beforehand: requests come when they come, and how long they wait for the
+// engine is counted apart.
 func (p *pacer) run() {
 	lockThread()
 	defer close(p.done)
 	defer p.dismiss()
-	for {
+	for due := Never; ; {
 		seen := p.alarm.count()
-		if p.pending.Load() && !p.orders() {
+		if !p.orders() {
 			return
 		}
 		now := Mono()
-		next := p.engine.Next()
-		if next > now {
-			p.alarm.sleep(seen, next)
-			continue
+		if due <= now {
+			p.lag.add(now - due)
 		}
-		p.lag.add(now - next)
-		p.advance(now)
-		p.dropGone(now)
-		p.feel()
+		if p.engine.Next() <= now {
+			p.advance(now)
+		}
+		due = p.engine.Next()
+		if !p.write() {
+			p.alarm.sleep(seen, due)
+		}
 	}
 }
 
-// orders does what other goroutines asked for; false means stop.
+// orders does what other goroutines asked for; false means stop. While a burst is being written only new
+// requests are let in: the rest may concern streams that others are writing.
 func (p *pacer) orders() bool {
-	p.mu.Lock()
-	p.pending.Store(false)
-	todo := p.inbox
-	p.inbox = p.spare[:0]
-	p.mu.Unlock()
-	now := Mono()
-	for i, o := range todo {
+	if p.pending.Load() {
+		p.mu.Lock()
+		p.pending.Store(false)
+		p.todo = append(p.todo, p.inbox...)
+		clear(p.inbox)
+		p.inbox = p.inbox[:0]
+		p.mu.Unlock()
+	}
+	if len(p.todo) == 0 {
+		return true
+	}
+	now, kept := Mono(), p.todo[:0]
+	for _, o := range p.todo {
 		switch {
 		case o.submit != nil:
+			p.entry.add(now - o.submit.req.Arrived)
 			p.engine.Submit(now, o.submit.req, o.submit)
+		case p.flying:
+			kept = append(kept, o)
 		case o.abort != nil:
 			p.engine.Abort(now, o.abort.req)
 			o.abort.dropped()
@@ -103,9 +119,9 @@ func (p *pacer) orders() bool {
 		case o.stop:
 			return false
 		}
-		todo[i] = order{}
 	}
-	p.spare = todo
+	clear(p.todo[len(kept):])
+	p.todo = kept
 	p.dropGone(now)
 	p.feel()
 	return true
@@ -120,8 +136,12 @@ func (p *pacer) feel() {
 	}
 }
 
-// dropGone aborts streams that failed inside Emit, where the engine could not be called.
+// dropGone aborts streams that failed inside Emit, where the engine could not be called. Those of a
+// burst wait until it is written.
 func (p *pacer) dropGone(now int64) {
+	if p.flying {
+		return
+	}
 	p.drop(now, &p.own)
 	for _, h := range p.helpers {
 		p.drop(now, h)

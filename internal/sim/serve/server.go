@@ -306,13 +306,14 @@ type Stats struct {
 	Jams        int64    `json:"jams"`        // times a full socket made a stream leave the fast path
 	Lateness    Lateness `json:"lateness"`    // of token events of healthy streams
 	Lag         Lateness `json:"lag"`         // of the engine's own deadlines: when it was woken against when it should have been
+	Entry       Lateness `json:"entry"`       // of requests: when the engine got them against when their last byte was read
 }
 
 // Stats returns the server's counters.
 func (s *Server) Stats() Stats {
 	return Stats{
 		Requests: s.next.Load(), Active: s.active.Load(), Connections: s.accepted.Load(), Refused: s.refused.Load(),
-		Tokens: s.metrics.generated.Load(), Jams: s.jams.Load(), Lateness: s.late.summary(), Lag: s.pacer.lag.summary(),
+		Tokens: s.metrics.generated.Load(), Jams: s.jams.Load(), Lateness: s.late.summary(), Lag: s.pacer.lag.summary(), Entry: s.pacer.entry.summary(),
 	}
 }
 

@@ -154,16 +154,14 @@ func (s *stream) Emit(o Output) {
 	if s.ended.Load() {
 		return
 	}
-	if !s.direct || s.jammed.Load() {
-		if s.enqueue(o) {
-			return
-		}
+	switch p := s.srv.pacer; {
+	case !s.direct:
+		s.enqueue(o)
+	case p.gathering:
+		p.gathered = append(p.gathered, letter{s, o})
+	default:
+		s.deliver(&p.own, o)
 	}
-	if p := s.srv.pacer; p.gathering {
-		p.burst = append(p.burst, letter{s, o})
-		return
-	}
-	s.deliver(&s.srv.pacer.own, o)
 }
 
 // deliver writes an output on the spot, with the scratch of the thread it runs on.
