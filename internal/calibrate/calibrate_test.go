@@ -262,3 +262,51 @@ func TestSolveAndInvert(t *testing.T) {
 		}
 	}
 }
+
+// TestTells: a P99 ITL counts where it is the wait for a prompt.
+func TestTells(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		rate        predict.Rate
+		prompts     int
+		median, p99 float64
+		want        bool
+	}{
+		{"tokens waited", 0, 100, 50, 80, true},
+		{"chance", 0, 100, 50, 75, false},
+		{"a lone request", 0, 1, 50, 80, false},
+		{"at a rate", 4, 100, 50, 80, false},
+		{"no figure", 0, 100, 50, 0, false},
+	} {
+		r := &predict.Row{
+			Workload: predict.Workload{Rate: c.rate, Prompts: c.prompts},
+			Metrics:  predict.Metrics{"median_itl_ms": c.median, "p99_itl_ms": c.p99},
+		}
+		if got := (&Measure{Name: "p99_itl_ms"}).tells(r); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+		if got := (&Measure{Name: "median_itl_ms"}).tells(r); !got {
+			t.Errorf("%s: the median does not count", c.name)
+		}
+	}
+}
+
+// TestMixedIsExpected works out the attention of a decoding request beside a prompt by hand: 36 layers of
+// 32 heads of 128, a tile of 64 rows, four operations for each, at half of an A100's 312 TFLOPS.
+func TestMixedIsExpected(t *testing.T) {
+	g, err := newGroup("a", profile.Facts{Engine: "vllm", Version: "0.10.1", GPU: "A100-80GB", Model: "Qwen3-8B", DType: "bf16", TP: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := 1e9 * 4 * 64 * 36 * 32 * 128 / (312e12 * 0.5)
+	if got := g.shape.mixedNS(); math.Abs(got-want) > 1e-9*want {
+		t.Errorf("%v ns per token of context, want %v", got, want)
+	}
+	w, err := newGroup("b", profile.Facts{Engine: "vllm", Version: "0.10.1", GPU: "A100-80GB", Model: "gpt-oss-20b", DType: "mxfp4", TP: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := w.shape.mixedNS(), w.shape.kvNS(); got != want {
+		t.Errorf("with windows %v ns, want the %v of reading", got, want)
+	}
+}

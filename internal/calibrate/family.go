@@ -138,9 +138,10 @@ const (
 	stepBase     = 1.5   // ms, a step's work outside the layers ...
 	layerMS      = 0.060 // ... launching a layer ...
 	reduceMS     = 0.050 // ... and its two all-reduces, small ones
-	rowUS        = 0.85  // us per layer for one more decoding sequence, whatever the layer's width ...
+	rowUS        = 0.75  // us per layer for one more decoding sequence, whatever the layer's width ...
 	rowShare     = 0.8   // ... the share of a row's products that a batch of them pays ...
 	rowReduceUS  = 45    // ... and us per MB of it that is summed up over the GPUs
+	tileRows     = 64    // rows of queries that an attention kernel for prompts works on at once
 )
 
 // stepMS is the time of a step that has hardly anything to compute.
@@ -215,14 +216,25 @@ func (s *shape) balance() float64 {
 	return s.flops * computeShare / (s.bandwidth * memoryShare) * bytes / 2
 }
 
-// mixed is the cost of computing a prompt beside requests that decode, in one step: attention kernels
-// that do both read the KV of each request more than once. Engines that do not mix have steps of prompts
-// alone, which may start dearer or cheaper than others.
+// mixedNS is what a token of context costs beside a prompt. Kernels for prompts work on tiles of queries: a
+// decoding request puts its one row into a tile of its own for every head, and all of the tile is computed.
+// Models with a sliding window have kernels that fill tiles with the heads of a group; those wait for memory.
+func (s *shape) mixedNS() float64 {
+	m := s.conf.Model
+	if m.WindowLayers > 0 {
+		return s.kvNS()
+	}
+	flops := 4 * tileRows * float64(m.Layers*m.Heads*m.HeadDim) / float64(s.conf.TP)
+	return 1e9 * flops / (s.flops * computeShare)
+}
+
+// mixed is the cost of computing a prompt beside requests that decode, in one step. Engines that do not
+// mix have steps of prompts alone, which may start dearer or cheaper than others.
 func (s *shape) mixed() Param {
 	if s.conf.Sim.Policy == sim.V1 {
 		return Param{
-			Name: "mixed_kv", Unit: "ns/token", Scale: 1, Prior: s.kvNS(), SD: 1, Low: 0.01, High: 5e3, Why: "runs with short and long prompts at a high concurrency",
-			set: func(g *group, c *profile.Cost, v float64) { stepOf(c).MixedKVNS = v * s.bandwidth / g.shape.bandwidth },
+			Name: "mixed_kv", Unit: "ns/token", Scale: 1, Prior: s.mixedNS(), SD: 0.6, Low: 0.01, High: 5e3, Why: "runs with short and long prompts at a high concurrency",
+			set: func(g *group, c *profile.Cost, v float64) { stepOf(c).MixedKVNS = v * g.shape.mixedNS() / s.mixedNS() },
 		}
 	}
 	return Param{

@@ -33,11 +33,36 @@ func Summary(w io.Writer, f *predict.File, done *Outcome) error {
 		fmt.Fprintf(&b, "%-22s %5d %5d", p.Name, len(p.Provenance.Rows), free(p))
 		pairs(&b, p.Provenance.Fit, p.Provenance.Cross)
 	}
-	rows := f.Shown()
-	fmt.Fprintf(&b, "%-22s %5d %5s", "all", len(rows), "")
-	pairs(&b, predict.MeanErrors(rows, done.Fitted), predict.MeanErrors(rows, done.Cross))
+	for _, s := range sums(f.Shown()) {
+		fmt.Fprintf(&b, "%-22s %5d %5s", s.name, len(s.rows), "")
+		pairs(&b, predict.MeanErrors(s.rows, done.Fitted), predict.MeanErrors(s.rows, done.Cross))
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// sum is rows whose errors are told together.
+type sum struct {
+	name string
+	rows []*predict.Row
+}
+
+// sums are all rows, and those of closed and of open loads apart where there are both: what happens to an
+// open load hangs on its arrivals, and rows of it tell less about each other.
+func sums(rows []*predict.Row) []sum {
+	var open, closed []*predict.Row
+	for _, r := range rows {
+		if r.Workload.Rate.Burst() {
+			closed = append(closed, r)
+		} else {
+			open = append(open, r)
+		}
+	}
+	all := []sum{{"all", rows}}
+	if len(open) == 0 || len(closed) == 0 {
+		return all
+	}
+	return append(all, sum{"all sent at once", closed}, sum{"all sent at a rate", open})
 }
 
 // free counts a profile's fitted parameters.
@@ -104,7 +129,7 @@ badly when it is left out, because then nothing tells the parameter. How uncerta
 all shown rows fitted, is what ` + "`spate predict --validate ROWS --intervals`" + ` says.
 
 Only the parameters are refitted without the row. The form of the model, the expected efficiencies (products
-grouped by expert, time per layer, KV of windowed layers), the noise of each figure, the spreads of lengths and
+grouped by expert, how many experts are used, time per layer, tiles of attention kernels, KV of windowed layers), the noise of each figure, the spreads of lengths and
 the batch size at which an unknown engine changes were chosen with all shown rows in view, after several
 alternatives had been tried on them. So "left out" is somewhat too good, and "without any fit" is not a blind
 test; only rows that were never shown are one.
@@ -129,8 +154,9 @@ func reportGoals(b *strings.Builder, f *predict.File, done *Outcome) {
 	for _, p := range done.Profiles {
 		line(p.Name, len(p.Provenance.Rows), fmt.Sprint(free(p)), p.Provenance.Fit, p.Provenance.Cross)
 	}
-	rows := f.Shown()
-	line("all", len(rows), "", predict.MeanErrors(rows, done.Fitted), predict.MeanErrors(rows, done.Cross))
+	for _, s := range sums(f.Shown()) {
+		line(s.name, len(s.rows), "", predict.MeanErrors(s.rows, done.Fitted), predict.MeanErrors(s.rows, done.Cross))
+	}
 	b.WriteString("\nEach cell is fitted / left out.\n\n")
 }
 

@@ -31,8 +31,8 @@ func TestAnotherSize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(list) != 2 {
-		t.Fatalf("%d pairs, want both ways", len(list))
+	if len(list) != 6 {
+		t.Fatalf("%d pairs, want three, both ways", len(list))
 	}
 	for _, s := range list {
 		if e := s.Errors["output_throughput"]; !(e <= 10) {

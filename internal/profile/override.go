@@ -94,6 +94,10 @@ func (p *Profile) retile(tp int) error {
 	m := before.Model
 	share := float64(before.TP) / float64(tp)
 	kv := float64(m.KVBytesPerGPU(2, tp)) / float64(m.KVBytesPerGPU(2, before.TP))
+	mixed := share // of the tiles that heads compute; kernels for windows wait for memory
+	if m.WindowLayers > 0 {
+		mixed = kv
+	}
 	_, head := m.EmbedBytes()
 	read := 1e9 * (m.LayerBytes() + head) / (before.GPU.Bandwidth * 1e9 * memoryShare) // on one GPU
 	blocks := float64(after.Budget.Blocks) / float64(before.Budget.Blocks)
@@ -104,7 +108,7 @@ func (p *Profile) retile(tp int) error {
 		s.AttentionNS *= share
 		s.MoENS *= share
 		s.KVNS *= kv
-		s.MixedKVNS *= kv
+		s.MixedKVNS *= mixed
 		s.MinNS = min(s.MinNS, s.StepNS)
 		c.Blocks = int(float64(c.Blocks) * blocks)
 	})

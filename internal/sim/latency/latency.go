@@ -53,7 +53,7 @@ type Band struct {
 
 // Reference is a step as a sum of mechanisms:
 //
-//	o + (a P + c D) n/(n+b) + q sum n(ctx+n/2) + d KV [+ e + f KV if P>0] + moe (1-(1-r)^n) + comm
+//	o + (a P + c D) n/(n+b) + q sum n(ctx+n/2) + d KV [+ e + f KV if P>0] + moe n r/(1-r+n r) + comm
 //
 // with P prompt tokens, D decoding requests and n = P + D. All coefficients but the shares and b are
 // nanoseconds; zero leaves a mechanism out.
@@ -131,12 +131,14 @@ func (r *Reference) host(t float64) float64 {
 	return t + r.HostNS
 }
 
-// Activated is the share of experts that n tokens touch when each picks the share ratio at random.
+// Activated is the share of experts that n tokens touch when each uses the share ratio of them. Routers
+// have favourites: with popularities that are exponentially distributed it is n r / (1 - r + n r), less
+// than the 1 - (1-r)^n of experts that are all alike.
 func Activated(ratio, n float64) float64 {
-	if n < 1 {
-		return ratio * n
+	if n <= 0 {
+		return 0
 	}
-	return 1 - math.Pow(1-ratio, n)
+	return n * ratio / (1 - ratio + n*ratio)
 }
 
 // GraphSize is the CUDA-graph capture size that n decoding requests are padded to: 1, 2, 4, then

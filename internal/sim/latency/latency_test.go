@@ -33,7 +33,7 @@ func TestReferenceTerms(t *testing.T) {
 		{"KV read without prompts", Reference{KVNS: 20, MixedKVNS: 30}, decode, 20 * 4000},
 		{"products hidden in part", Reference{DecodeNS: 1e4, Balance: 27}, decode, 9e4 * 9 / (9 + 27)},
 		{"products of a mixed step", Reference{PrefillNS: 1e4, DecodeNS: 2e4, Balance: 36}, mixed, (100e4 + 16e4) * 108 / (108 + 36)},
-		{"experts", Reference{MoENS: 1e7, MoERatio: 1.0 / 16}, decode, 1e7 * (1 - math.Pow(15.0/16, 9))},
+		{"experts", Reference{MoENS: 1e7, MoERatio: 1.0 / 16}, decode, 1e7 * 9.0 / (15 + 9)},
 		{"two nodes", Reference{CommNS: 1e6, CommTokenNS: 1e3, CommRootNS: 1e5}, decode, 1e6 + 9e3 + 3e5},
 		{"first band", Reference{StepNS: 1e6, DecodeNS: 1e3, Bands: []Band{{Above: 9, StepNS: 9e6}}}, decode, 1e6 + 9e3},
 		{"last band", Reference{StepNS: 1e6, Bands: []Band{{Above: 2, StepNS: 5e6}, {Above: 8, StepNS: 9e6, DecodeNS: 10}}}, decode, 9e6 + 90},
@@ -53,6 +53,27 @@ func TestReferenceTerms(t *testing.T) {
 				t.Errorf("got %v, want %v", got, time.Duration(c.want))
 			}
 		})
+	}
+}
+
+// TestActivated checks the experts that tokens touch: one its own share, more always more, never all, and
+// fewer than if all experts were alike.
+func TestActivated(t *testing.T) {
+	for _, r := range []float64{1.0 / 16, 1.0 / 8, 1.0 / 32} {
+		if got := Activated(r, 1); math.Abs(got-r) > 1e-12 {
+			t.Errorf("one token touches %v of the experts, want %v", got, r)
+		}
+		last := Activated(r, 1)
+		for n := 2.0; n < 4096; n *= 1.5 {
+			got := Activated(r, n)
+			if got <= last || got >= 1 || got >= 1-math.Pow(1-r, n) {
+				t.Errorf("%v tokens touch %v of the experts, %v a few less; all alike: %v", n, got, last, 1-math.Pow(1-r, n))
+			}
+			last = got
+		}
+	}
+	if got := Activated(0.5, 0); got != 0 {
+		t.Errorf("no token touches %v of the experts", got)
 	}
 }
 
