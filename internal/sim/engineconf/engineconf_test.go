@@ -416,3 +416,29 @@ func FuzzSettings(f *testing.F) {
 		}
 	})
 }
+
+// TestExpertsAreSlower works out what a prompt token costs beyond the reading of weights: two operations
+// for each parameter it meets, at the share of the peak rate that engines reach with and without experts.
+func TestExpertsAreSlower(t *testing.T) {
+	for _, c := range []struct {
+		model string
+		tp    int
+		share float64
+	}{{"Qwen3-8B", 1, 0.55}, {"Qwen3-30B-A3B", 2, 0.2}} {
+		s := Settings{Model: c.model, GPU: "A100-80GB", TP: c.tp, MaxModelLen: 4096, Watermark: -1}
+		conf, err := s.Resolve()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := conf.Physical()
+		const many = 1 << 20 // tokens, so that weights are read in the shade of products
+		per := float64(p.Step(latency.Batch{Prefill: 2 * many, Prompts: 1})-p.Step(latency.Batch{Prefill: many, Prompts: 1})) / many
+		want := 1e9 * 2 * float64(conf.Model.Linear()) / float64(c.tp) / (312e12 * c.share)
+		if c.tp > 1 {
+			want += 1e9 * 2 * float64(conf.Model.Layers) * float64(conf.Model.Hidden) * 2 / (p.Device.Link * p.Efficiency.ReduceShare)
+		}
+		if math.Abs(per/want-1) > 1e-3 {
+			t.Errorf("%s: %.1f ns per prompt token, want %.1f", c.model, per, want)
+		}
+	}
+}

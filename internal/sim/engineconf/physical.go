@@ -10,7 +10,8 @@ import (
 // profiles. Calibration replaces them; a profile made of them is labelled uncalibrated.
 const (
 	memoryShare    = 0.90 // of the bandwidth, reading large matrices
-	computeShare   = 0.55 // of the peak rate, whole steps of many prompt tokens
+	computeShare   = 0.55 // of the peak rate, whole steps of many prompt tokens ...
+	expertShare    = 0.20 // ... and where products are grouped by expert
 	attentionShare = 0.35
 	layerNS        = 45e3 // per layer and step: norms, rotary embedding, launches
 	eagerLayerNS   = 160e3
@@ -69,6 +70,9 @@ func (c *Conf) Physical() *latency.Physical {
 			RequestNS: requestNS, ReduceNS: 1e3 * c.GPULink.AllReduce, ReduceShare: reduceShare, NetworkNS: 1e3 * c.NodeLink.AllReduce,
 		},
 		GraphMax: min(2*c.Seqs, c.graphLimit()),
+	}
+	if c.Model.MoE() {
+		p.Efficiency.Compute = expertShare
 	}
 	p.Efficiency.StepNS /= float64(max(1, c.Sim.Steps)) // the host decides once for all of them
 	if c.AsyncOn {
