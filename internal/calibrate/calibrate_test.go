@@ -302,11 +302,17 @@ func TestMixedIsExpected(t *testing.T) {
 	if got := g.shape.mixedNS(); math.Abs(got-want) > 1e-9*want {
 		t.Errorf("%v ns per token of context, want %v", got, want)
 	}
-	w, err := newGroup("b", profile.Facts{Engine: "vllm", Version: "0.10.1", GPU: "A100-80GB", Model: "gpt-oss-20b", DType: "mxfp4", TP: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := w.shape.mixedNS(), w.shape.kvNS(); got != want {
-		t.Errorf("with windows %v ns, want the %v of reading", got, want)
+	for _, f := range []profile.Facts{
+		{GPU: "A100-80GB", Model: "gpt-oss-20b", DType: "mxfp4", TP: 1},
+		{GPU: "H200", Model: "DeepSeek-V3", TP: 8, MaxModelLen: 8192},
+	} {
+		f.Engine, f.Version = "vllm", "0.10.1"
+		g, err := newGroup("b", f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := g.shape.mixedNS(), g.shape.kvNS(); got != want || !(got > 0) {
+			t.Errorf("%s: %v ns, want the %v of reading", f.Model, got, want)
+		}
 	}
 }

@@ -218,10 +218,10 @@ func (s *shape) balance() float64 {
 
 // mixedNS is what a token of context costs beside a prompt. Kernels for prompts work on tiles of queries: a
 // decoding request puts its one row into a tile of its own for every head, and all of the tile is computed.
-// Models with a sliding window have kernels that fill tiles with the heads of a group; those wait for memory.
+// Kernels for sliding windows and latent KV fill tiles with the heads of a group, and wait for memory.
 func (s *shape) mixedNS() float64 {
 	m := s.conf.Model
-	if m.WindowLayers > 0 {
+	if m.WindowLayers > 0 || m.LatentRank > 0 {
 		return s.kvNS()
 	}
 	flops := 4 * tileRows * float64(m.Layers*m.Heads*m.HeadDim) / float64(s.conf.TP)

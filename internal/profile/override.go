@@ -94,8 +94,8 @@ func (p *Profile) retile(tp int) error {
 	m := before.Model
 	share := float64(before.TP) / float64(tp)
 	kv := float64(m.KVBytesPerGPU(2, tp)) / float64(m.KVBytesPerGPU(2, before.TP))
-	mixed := share // of the tiles that heads compute; kernels for windows wait for memory
-	if m.WindowLayers > 0 {
+	mixed := share // of the tiles that heads compute; kernels for windows and latent KV wait for memory
+	if m.WindowLayers > 0 || m.LatentRank > 0 {
 		mixed = kv
 	}
 	_, head := m.EmbedBytes()

@@ -113,7 +113,7 @@ func (w *scribe) some(b *burst, at int) int {
 // hire starts one more scribe. It ends when its channel is closed. Between handfuls it lets others run:
 // whoever reads requests needs the processor, too.
 func (p *pacer) hire() {
-	w := &scribe{share: len(p.helpers) + 1, start: make(chan *burst)}
+	w := &scribe{share: len(p.helpers) + 1, start: make(chan *burst, 1)} // one at a time: handing it over never waits
 	p.helpers = append(p.helpers, w)
 	p.staff.Go(func() {
 		for b := range w.start {
