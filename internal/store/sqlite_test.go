@@ -48,9 +48,8 @@ func TestOldSchemas(t *testing.T) {
 	if err != nil || kept[0].New || kept[1].New {
 		t.Errorf("results of the old file are not known again: %+v, %v", kept, err)
 	}
-	put(t, s, measured(t, t.TempDir(), 1))
-	if items := list(t, s, Filter{Limit: 1}); items[0].Host != s.host {
-		t.Errorf("a new run lies on %q, want %q", items[0].Host, s.host)
+	if it, _ := get(t, s, put(t, s, measured(t, t.TempDir(), 1))[0]); it.Host != s.host {
+		t.Errorf("a new run lies on %q, want %q", it.Host, s.host)
 	}
 }
 
