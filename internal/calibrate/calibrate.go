@@ -34,7 +34,8 @@ const waits = 1.5
 // they hang on the few moments at which requests happen to meet.
 func (k *Measure) tells(r *predict.Row) bool {
 	if k.Name == "p99_itl_ms" {
-		return r.Workload.Rate.Burst() && r.Workload.Prompts > 1 && r.Metrics[k.Name] > waits*r.Metrics["median_itl_ms"]
+		median := r.Metrics["median_itl_ms"]
+		return r.Workload.Rate.Burst() && r.Workload.Prompts > 1 && median > 0 && r.Metrics[k.Name] > waits*median
 	}
 	return r.Metrics[k.Name] > 0
 }

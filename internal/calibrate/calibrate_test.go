@@ -277,6 +277,7 @@ func TestTells(t *testing.T) {
 		{"a lone request", 0, 1, 50, 80, false},
 		{"at a rate", 4, 100, 50, 80, false},
 		{"no figure", 0, 100, 50, 0, false},
+		{"no median", 0, 100, 0, 80, false},
 	} {
 		r := &predict.Row{
 			Workload: predict.Workload{Rate: c.rate, Prompts: c.prompts},
@@ -285,8 +286,8 @@ func TestTells(t *testing.T) {
 		if got := (&Measure{Name: "p99_itl_ms"}).tells(r); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
-		if got := (&Measure{Name: "median_itl_ms"}).tells(r); !got {
-			t.Errorf("%s: the median does not count", c.name)
+		if got := (&Measure{Name: "median_itl_ms"}).tells(r); got != (c.median > 0) {
+			t.Errorf("%s: the median counts: %v", c.name, got)
 		}
 	}
 }

@@ -129,9 +129,9 @@ badly when it is left out, because then nothing tells the parameter. How uncerta
 all shown rows fitted, is what ` + "`spate predict --validate ROWS --intervals`" + ` says.
 
 Only the parameters are refitted without the row. The form of the model, the expected efficiencies (products
-grouped by expert, how many experts are used, time per layer, tiles of attention kernels, KV of windowed layers), the noise of each figure, the spreads of lengths and
-the batch size at which an unknown engine changes were chosen with all shown rows in view, after several
-alternatives had been tried on them. So "left out" is somewhat too good, and "without any fit" is not a blind
+grouped by expert, how many experts are used, time per layer, tiles of attention kernels, KV of windowed
+layers), the noise of each figure, the spreads of lengths and the batch size at which an unknown engine changes
+were chosen with all shown rows in view, after several alternatives had been tried on them. So "left out" is somewhat too good, and "without any fit" is not a blind
 test; only rows that were never shown are one.
 
 ## Mean absolute errors, percent

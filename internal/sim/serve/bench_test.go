@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,8 +20,12 @@ import (
 	"time"
 )
 
-// childEnv makes the test binary run a server instead: its value is a Config as JSON.
-const childEnv = "SPATE_SERVE_CHILD"
+// childEnv makes the test binary run a server instead: its value is a Config as JSON. With stepEnv all its
+// streams move together, this far apart.
+const (
+	childEnv = "SPATE_SERVE_CHILD"
+	stepEnv  = "SPATE_SERVE_STEP"
+)
 
 // runChild serves until standard input closes.
 func runChild(config string) int {
@@ -28,7 +33,11 @@ func runChild(config string) int {
 	if err := json.Unmarshal([]byte(config), &cfg); err != nil {
 		return 2
 	}
-	runtime.GOMAXPROCS(2 * runtime.NumCPU())
+	if step, err := time.ParseDuration(os.Getenv(stepEnv)); err == nil {
+		cfg.Engine = &inStep{Timetable: NewTimetable(TimetableConfig{}), every: int64(step)}
+	} else {
+		runtime.GOMAXPROCS(2 * runtime.NumCPU())
+	}
 	s, err := Start(context.Background(), cfg)
 	if err != nil {
 		fmt.Println(err)
@@ -49,14 +58,14 @@ type child struct {
 	addr  string
 }
 
-func startChild(b *testing.B, cfg Config) *child {
+func startChild(b *testing.B, cfg Config, env ...string) *child {
 	b.Helper()
 	config, err := json.Marshal(cfg)
 	if err != nil {
 		b.Fatal(err)
 	}
 	cmd := exec.CommandContext(b.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+string(config))
+	cmd.Env = append(append(os.Environ(), childEnv+"="+string(config)), env...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		b.Fatal(err)
@@ -158,6 +167,89 @@ func BenchmarkStreams(b *testing.B) {
 				b.ReportMetric(float64(st.Jams), "jams")
 			}
 		})
+	}
+}
+
+// inStep is an engine that gives all its streams their tokens at one moment, as a batch does.
+type inStep struct {
+	*Timetable // for what nobody asks it
+
+	every, due int64
+	live       []place
+}
+
+// place is a request in the batch.
+type place struct {
+	req  *Request
+	out  Stream
+	left int
+}
+
+func (e *inStep) Burst() int { return len(e.live) }
+
+func (e *inStep) Submit(now int64, req *Request, out Stream) {
+	if len(e.live) == 0 {
+		e.due = now + e.every
+	}
+	e.live = append(e.live, place{req, out, req.MaxTokens})
+}
+
+func (e *inStep) Abort(_ int64, req *Request) {
+	e.live = slices.DeleteFunc(e.live, func(p place) bool { return p.req == req })
+}
+
+func (e *inStep) Next() int64 {
+	if len(e.live) == 0 {
+		return Never
+	}
+	return e.due
+}
+
+func (e *inStep) Advance(now int64) {
+	for e.Next() <= now {
+		for i := range e.live {
+			p := &e.live[i]
+			p.left--
+			o := Output{Due: e.due, Tokens: 1}
+			if p.left == 0 {
+				o.Finish = FinishLength
+			}
+			p.out.Emit(o)
+		}
+		e.live = slices.DeleteFunc(e.live, func(p place) bool { return p.left == 0 })
+		e.due += e.every
+	}
+}
+
+// BenchmarkInStep reads a thousand streams of 100 tokens/s that move in step, with new requests in the
+// place of those that end. The figures are how late the server met its deadlines, how late tokens were
+// written, all of a step being due at one moment, and how long requests waited for the engine.
+func BenchmarkInStep(b *testing.B) {
+	const streams, rounds = 1000, 4
+	for b.Loop() {
+		c := startChild(b, Config{MaxModelLen: 1 << 20}, stepEnv+"=10ms")
+		var wg sync.WaitGroup
+		for i := range streams {
+			wg.Go(func() {
+				for k := range rounds {
+					tokens := 120 + (i*7+k*131)%360
+					if n, err := drink(c.addr, tokens); err != nil || n != tokens+1 {
+						b.Errorf("%d events, %v", n, err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		st := c.stats(b)
+		c.stop(b)
+		for _, f := range []struct {
+			name string
+			l    Lateness
+		}{{"lag", st.Lag}, {"written", st.Lateness}, {"entry", st.Entry}} {
+			b.ReportMetric(float64(f.l.P50.Microseconds()), f.name+"-p50-us")
+			b.ReportMetric(float64(f.l.P99.Microseconds()), f.name+"-p99-us")
+		}
 	}
 }
 
