@@ -317,3 +317,14 @@ func TestMixedIsExpected(t *testing.T) {
 		}
 	}
 }
+
+// TestUnknownGroup: a group that is not there is told, with the nearest that is.
+func TestUnknownGroup(t *testing.T) {
+	fams := []*Family{{groups: []*group{{name: "001-plain"}, {name: "001-tcp"}}}}
+	for _, c := range []struct{ group, want string }{{"", ""}, {"001-tcp", ""}, {"001-tpc", `did you mean "001-tcp"`}, {"x", `--group "x" is none`}} {
+		err := known(fams, c.group)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v, want %q", c.group, err, c.want)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"spate/internal/nearest"
 	"spate/internal/predict"
 	"spate/internal/profile"
 	"spate/internal/rng"
@@ -50,6 +51,9 @@ func runFamilies(fams []*Family, opt Options) (*Outcome, error) {
 	if opt.Progress == nil {
 		opt.Progress = func(string, ...any) {}
 	}
+	if err := known(fams, opt.Only); err != nil {
+		return nil, err
+	}
 	out := &Outcome{Fitted: map[string]predict.Metrics{}, Cross: map[string]predict.Metrics{}, Transfer: map[string]predict.Metrics{}}
 	done := map[*Family]*Fit{}
 	for _, fam := range fams {
@@ -73,6 +77,20 @@ func runFamilies(fams []*Family, opt Options) (*Outcome, error) {
 	var err error
 	out.Sizes, err = sizes(fams, done, opt.Seed)
 	return out, err
+}
+
+// known refuses a group that no family has; none at all is fine.
+func known(fams []*Family, group string) error {
+	var names []string
+	for _, fam := range fams {
+		if group == "" || fam.group(group) != nil {
+			return nil
+		}
+		for _, g := range fam.groups {
+			names = append(names, g.name)
+		}
+	}
+	return fmt.Errorf("--group %q is none of the servers in the rows%s", group, nearest.Hint(group, names))
 }
 
 func (fam *Family) names() string {

@@ -7,6 +7,7 @@ package predict
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -143,7 +144,15 @@ const (
 // ParseRows reads a rows file.
 func ParseRows(data []byte) (*File, error) {
 	var f File
-	if err := json.Unmarshal(data, &f); err != nil {
+	err := json.Unmarshal(data, &f)
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		at := wrong.Field
+		if at == "" {
+			at = "the file"
+		}
+		return nil, fmt.Errorf("reading rows: %s is a JSON %s, which does not belong there; a rows file has \"engines\" and \"rows\"", at, wrong.Value)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("reading rows: %w", err)
 	}
 	if len(f.Rows) == 0 {
