@@ -133,6 +133,7 @@ func newRoot(p Process) *cobra.Command {
 	root.AddCommand(newTune(p))
 	root.AddCommand(newRecord(p))
 	root.AddCommand(newDataset(p))
+	root.AddCommand(newSelftest(p))
 	for _, c := range root.Commands() {
 		c.Args = usageArgs(c.Args)
 	}
