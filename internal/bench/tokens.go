@@ -40,7 +40,11 @@ func (s *session) loadTokens(ctx context.Context) (*tokens, error) {
 		t.id, t.remote = s.target.model, true
 		return t, s.tryServerTokenizer(ctx)
 	}
-	path, err := tokenizer.Find(name, tokenizer.PlacesFrom(s.Getenv, s.Home))
+	find := tokenizer.FindModel
+	if m.Tokenizer != "" {
+		find = tokenizer.Find
+	}
+	path, err := find(name, tokenizer.PlacesFrom(s.Getenv, s.Home))
 	if err != nil {
 		return t, s.withoutFile(ctx, t, err)
 	}

@@ -150,14 +150,14 @@ func loadFromFile(p Process, c *config.Bench) (*predict.Load, error) {
 
 // localTokenizer finds the tokenizer that was named, or that of the model if it lies on this machine.
 func localTokenizer(p Process, m *config.Model) (*tokenizer.Tokenizer, error) {
-	name := m.Tokenizer
+	name, find := m.Tokenizer, tokenizer.Find
 	if name == "" {
-		name = m.ID
+		name, find = m.ID, tokenizer.FindModel
 	}
 	if name == "" || m.SkipTokenizerInit {
 		return nil, nil
 	}
-	path, err := tokenizer.Find(name, tokenizer.PlacesFrom(p.getenv, p.home()))
+	path, err := find(name, tokenizer.PlacesFrom(p.getenv, p.home()))
 	if err != nil {
 		if m.Tokenizer == "" {
 			return nil, nil

@@ -59,6 +59,28 @@ func Find(name string, places Places) (string, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("finding tokenizer: %w", err)
 	}
+	return inCaches(name, places)
+}
+
+// FindModel is Find for the name of a model, which may by chance be the name of any file in the
+// working folder: a path is taken only where it is a folder with a tokenizer in it, or a file that is
+// called as tokenizers are.
+func FindModel(name string, places Places) (string, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+	case info.IsDir():
+		if _, err := tokenizerFile(name); err == nil {
+			return name, nil
+		}
+	case filepath.Base(name) == "tokenizer.json" || filepath.Ext(name) == ".tiktoken":
+		return name, nil
+	}
+	return inCaches(name, places)
+}
+
+// inCaches is the folder that a hub cache has for the model of that name.
+func inCaches(name string, places Places) (string, error) {
 	looked := []string{name}
 	if !hubID(name) {
 		return "", notFound(name, looked, "a path, or a model such as org/name that is in the local hub cache")

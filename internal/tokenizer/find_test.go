@@ -81,3 +81,40 @@ func TestFind(t *testing.T) {
 		})
 	}
 }
+
+// TestFindModel: a model called like a file or folder that holds no tokenizer is still looked for in
+// the cache, and is never read as one.
+func TestFindModel(t *testing.T) {
+	dir, cache := t.TempDir(), t.TempDir()
+	for name, data := range map[string]string{
+		"truth": "not a tokenizer", "gpt2/notes.txt": "", "own/tokenizer.json": "{}", "own/o.tiktoken": "",
+		"cache/models--gpt2/snapshots/only/tokenizer.json": "{}", "cache/models--truth/snapshots/only/tokenizer.json": "{}",
+	} {
+		path := filepath.Join(dir, name)
+		if rest, ok := strings.CutPrefix(name, "cache/"); ok {
+			path = filepath.Join(cache, rest)
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	for _, test := range []struct{ name, caches, want string }{
+		{"truth", "", ""},
+		{"truth", cache, filepath.Join(cache, "models--truth/snapshots/only")},
+		{"gpt2", "", ""},
+		{"gpt2", cache, filepath.Join(cache, "models--gpt2/snapshots/only")},
+		{"own", cache, "own"},
+		{"own/tokenizer.json", "", "own/tokenizer.json"},
+		{"own/o.tiktoken", "", "own/o.tiktoken"},
+		{"", cache, ""},
+	} {
+		got, err := FindModel(test.name, Places{Caches: []string{test.caches}})
+		if got != test.want || (err == nil) != (test.want != "") {
+			t.Errorf("%s: got %q, %v; want %q", test.name, got, err, test.want)
+		}
+	}
+}

@@ -152,6 +152,9 @@ func TestTranslation(t *testing.T) {
 		t.Errorf("window %d in %d groups, KV width %d", c.Sim.Window, c.Sim.WindowGroups, c.KVWidth)
 	}
 	plain := resolve(t, "gpt-oss-20b --gpu H100 --engine-version 0.11.0")
+	if want := []string{"gpt-oss-20b", "openai/gpt-oss-20b"}; !cmp.Equal(plain.Served, want) {
+		t.Errorf("served as %q, want %q", plain.Served, want)
+	}
 	if r := float64(c.Budget.Blocks) / float64(plain.Budget.Blocks); r < 1.9 || r > 2 {
 		t.Errorf("FP8 gives %.2f times the blocks", r)
 	}

@@ -288,6 +288,9 @@ func (c *Conf) names() {
 	c.Served = c.Settings.Served
 	if len(c.Served) == 0 {
 		c.Served = []string{c.Settings.Model}
+		if full := c.Model.Name; full != c.Settings.Model {
+			c.Served = append(c.Served, full) // Qwen3-8B is Qwen/Qwen3-8B: clients use either
+		}
 	}
 	for _, m := range c.Settings.LoRAModules {
 		name, _, _ := strings.Cut(m, "=")
