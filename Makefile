@@ -21,8 +21,10 @@ PLATFORMS := linux/arm64 darwin/arm64 windows/amd64
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## measure an embedded server over loopback; under a minute, needs nothing
-	@$(GO) run ./cmd/spate demo
+demo: ## measure an embedded server over loopback for 15 seconds; needs nothing but Go
+	@echo 'building bin/spate; the first time Go fetches and compiles what it needs, which takes a minute or two'
+	@$(MAKE) -s build
+	@bin/spate demo
 
 build: ## one static binary: bin/spate
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=auto -ldflags "-s -w" -o bin/spate ./cmd/spate
@@ -34,7 +36,8 @@ ifeq ($(RACE),)
 	@echo '!!!' >&2
 endif
 	@sh scripts/test-deps.sh
-	CGO_ENABLED=$(if $(RACE),1,0) $(GO) test $(RACE) -timeout 30m ./...
+	@echo 'running every test; the first lines come after a minute or more of compiling'
+	@CGO_ENABLED=$(if $(RACE),1,0) GO=$(GO) $(GO) run ./internal/gotest $(RACE) -timeout 30m ./...
 
 check: format vet lint vulns tidy arch cross ## formatting, vet, linters, vulnerabilities, go.mod, import table, other platforms
 

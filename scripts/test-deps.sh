@@ -1,6 +1,7 @@
 #!/bin/sh
 # What some tests need beyond Go: Postgres (the store's contract) and Chromium (the HTML report in a real
-# browser). Installs what is missing where that can be done; else says loudly which tests will not run.
+# browser). Says what is missing and what it does about it, then installs it where that can be done: as root, with
+# apt-get. SPATE_TEST_DEPS=skip installs nothing. Tests whose program is missing do not run, and this says which.
 # Never fails: the tests that need nothing run anyway.
 
 has_postgres() {
@@ -14,31 +15,44 @@ has_chromium() {
 	return 1
 }
 
-missing=
-has_postgres || missing="$missing postgresql"
-has_chromium || missing="$missing chromium"
-[ -z "$missing" ] && exit 0
+say() { printf '%s\n' "$*" >&2; }
 
-if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
-	echo "installing for the tests:$missing" >&2
+install() {
+	say "Some tests need programs that are not here:"
+	has_postgres || say "  postgresql  the store's tests start a Postgres server of their own"
+	has_chromium || say "  chromium    the report's tests open the HTML page in a browser"
+	say "Installing them now, into the system: apt-get update && apt-get install --no-install-recommends$missing"
+	say "This takes a minute or two. To install nothing: make test SPATE_TEST_DEPS=skip"
 	# A package must not start its service here: the tests run a server of their own.
 	(
 		export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
 		timeout 300 apt-get update -qq &&
 			for package in $missing; do
-				timeout 900 apt-get install -y -qq --no-install-recommends "$package" || echo "could not install $package" >&2
+				say "installing $package"
+				timeout 900 apt-get install -y -qq --no-install-recommends "$package" || say "could not install $package"
 			done
 	) >/dev/null
-fi
+}
+
+missing=
+has_postgres || missing="$missing postgresql"
+has_chromium || missing="$missing chromium"
+[ -z "$missing" ] && exit 0
+
+case ${SPATE_TEST_DEPS:-install} in
+skip) say "SPATE_TEST_DEPS=skip: nothing is installed; missing:$missing" ;;
+install) if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then install; fi ;;
+*) say "SPATE_TEST_DEPS=$SPATE_TEST_DEPS: want skip or install; nothing is installed" ;;
+esac
 
 if ! has_postgres; then
-	echo '!!!' >&2
-	echo "!!! postgres is not installed: the store's tests against Postgres do not run" >&2
-	echo '!!!' >&2
+	say '!!!'
+	say "!!! postgres is not installed: the store's tests against Postgres do not run"
+	say '!!!'
 fi
 if ! has_chromium; then
-	echo '!!!' >&2
-	echo '!!! chromium is not installed: the tests of the HTML report in a browser do not run' >&2
-	echo '!!!' >&2
+	say '!!!'
+	say '!!! chromium is not installed: the tests of the HTML report in a browser do not run'
+	say '!!!'
 fi
 exit 0

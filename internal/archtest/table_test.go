@@ -16,7 +16,7 @@ var levels = []struct {
 	{"fitting the simulator; asking it what to run; results side by side", []string{"calibrate", "compare", "curve", "dialect", "plan", "report", "store", "sweep", "table"}},
 	{"one whole run; charts without a browser; what users have as rows", []string{"bench", "evidence", "page", "picture", "tune"}},
 	{"commands", []string{"cli"}},
-	{"programs and house rules", []string{"cmd/spate", "archtest", "tokenizer/conform", "tokenizer/chat/conformance"}},
+	{"programs and house rules", []string{"cmd/spate", "archtest", "gotest", "tokenizer/conform", "tokenizer/chat/conformance"}},
 }
 
 // walls are packages that must not know each other, not even through others.
@@ -48,6 +48,7 @@ var machine = []struct {
 	{"cmd/spate", []string{"os", "os/signal", "syscall"}, "is the process"},
 	{"config", []string{"net"}, "joins a host and a port; opens nothing"},
 	{"driver", []string{"golang.org/x/sys/unix"}, "sleeps to an absolute time on its own thread"},
+	{"gotest", []string{"os", "os/exec", "os/signal"}, "is a program that runs go test"},
 	{"observe", []string{"net/http", "os", "os/exec"}, "samples the server, GPUs and the host during a run, and keeps what it saw"},
 	{"launch", []string{"net", "net/http", "os", "os/exec", "syscall", "golang.org/x/sys/unix"}, "starts servers and ends them"},
 	{"probe", []string{"net", "net/http", "os", "syscall", "golang.org/x/sys/unix", "golang.org/x/sys/windows"}, "looks at host, process and server"},
