@@ -68,6 +68,7 @@ type target struct {
 type Stats struct {
 	Dialed int64 `json:"dialed"`
 	InBand int64 `json:"in_band"` // opened inside a request's latency
+	Resent int64 `json:"resent"`  // requests sent again: the server had closed their connection after one answer
 }
 
 // Lag is how late ready sockets were stamped.
@@ -204,13 +205,18 @@ func (c *Client) Prepare(r *call.Request) error {
 	return err
 }
 
-// Warm opens connections ahead of the run, n over all targets.
+// Warm opens connections ahead of the run, n over all targets, and finds out from connections that were used already
+// whether the server keeps them.
 func (c *Client) Warm(ctx context.Context, n int) error {
-	if c.std != nil || c.cfg.InBand {
+	if c.std != nil {
 		return nil
 	}
 	each := (n + len(c.targets) - 1) / len(c.targets)
 	for _, t := range c.targets {
+		t.pool.learn(ctx)
+		if c.cfg.InBand {
+			continue
+		}
 		if err := t.pool.warm(ctx, each); err != nil {
 			return err
 		}
@@ -255,26 +261,33 @@ func (c *Client) pick(r *call.Request) int {
 }
 
 func (t *target) do(ctx context.Context, x *exchange, r *call.Request) {
+	for t.attempt(ctx, x, r) {
+		t.pool.resent.Add(1)
+		x.fault, x.err = call.NoFault, "" // no byte came, so nothing else has changed
+	}
+}
+
+// attempt sends a request over one connection. It reports whether the request is to be sent again, over another: the
+// record's stamps are those of the last time, so that the time lost is send lag and not latency.
+func (t *target) attempt(ctx context.Context, x *exchange, r *call.Request) (again bool) {
 	begun := t.pool.dialer.clock.Now()
 	o, fresh, err := t.pool.get(ctx)
 	if err != nil {
 		x.rec.Sent = begun
 		x.failDial(ctx, err)
-		return
+		return false
 	}
 	x.rec.Dial, x.rec.Handshake, x.rec.Reused, x.rec.InBand = o.dial, o.handshake, o.used, fresh
-	again := o.link.exchange(ctx, x, net.Buffers{t.requestLine(r), r.Body})
+	keep := o.link.exchange(ctx, x, net.Buffers{t.requestLine(r), r.Body})
 	if fresh && !t.pool.ahead {
 		x.rec.Sent = begun // the user asked for dialing to count
 	}
-	if again {
+	if keep {
 		t.pool.put(o)
-		return
-	}
-	if x.fault == call.FaultReset {
-		t.pool.mute(o)
+		return false
 	}
 	t.pool.discard(o)
+	return x.fault == call.FaultReset && t.pool.mute(o) && ctx.Err() == nil
 }
 
 // requestLine finishes the head for one request.
@@ -332,6 +345,7 @@ func (c *Client) Stats() Stats {
 		if t.pool != nil {
 			s.Dialed += t.pool.dialed.Load()
 			s.InBand += t.pool.inBand.Load()
+			s.Resent += t.pool.resent.Load()
 		}
 	}
 	return s

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"bufio"
+	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -50,8 +52,7 @@ func TestUsageOnEveryChoice(t *testing.T) {
 }
 
 // TestFirstReuseIsNotLost is the same server at its first answers, when nobody knows yet. Connections that have
-// carried nothing are taken first, and where there are none the first request on a used one waits until it is seen
-// whether the server closes it.
+// carried nothing are taken first; where there are none, a request that meets the close is sent again.
 func TestFirstReuseIsNotLost(t *testing.T) {
 	l := scripted(t, tcp(t), func(_ int, _ *http.Request, _ []byte, w io.Writer) bool {
 		_, _ = io.WriteString(w, okHead+piece(textEvent("a", "stop")+doneEvent)+endBody)
@@ -61,7 +62,7 @@ func TestFirstReuseIsNotLost(t *testing.T) {
 	for _, most := range []int{0, 1, 4} {
 		for range 3 {
 			c := newClient(t, Config{BaseURLs: []string{"http://" + l.Addr().String()}, MaxConns: most})
-			c.targets[0].pool.trial = 20 * time.Second // a server that is slow to close on a busy machine proves nothing
+			c.targets[0].pool.trial = time.Hour // a server that is slow to close on a busy machine proves nothing
 			if err := c.Warm(t.Context(), max(1, most)); err != nil {
 				t.Fatal(err)
 			}
@@ -77,6 +78,106 @@ func TestFirstReuseIsNotLost(t *testing.T) {
 				})
 			}
 			wg.Wait()
+		}
+	}
+}
+
+// TestRequestMeetsTheClose holds the server's close back until the next request is on its way, so that it is always met:
+// the request is sent again, once, with the stamps of the second time, and it is counted.
+func TestRequestMeetsTheClose(t *testing.T) {
+	arrived := make(chan struct{}, 4)
+	l := tcp(t)()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer func() { _ = conn.Close() }()
+				r := bufio.NewReader(conn)
+				if !readOne(r) {
+					return
+				}
+				_, _ = io.WriteString(conn, okHead+piece(textEvent("a", "stop")+doneEvent)+endBody)
+				if _, err := r.Peek(1); err == nil { // the next request is here: it is left unread
+					arrived <- struct{}{}
+				}
+			})
+		}
+	})
+	c := newClient(t, Config{BaseURLs: []string{"http://" + l.Addr().String()}, MaxConns: 1})
+	t.Cleanup(func() {
+		_ = l.Close()
+		c.Close()
+		wg.Wait()
+	})
+	for i := range 4 {
+		rec := c.Do(t.Context(), &call.Request{Prompt: call.Prompt{Text: "x"}})
+		if rec.Outcome != call.OK || rec.Reused {
+			t.Fatalf("request %d: %s, on a used connection %v: %s", i, rec.Outcome, rec.Reused, rec.Err)
+		}
+		if i == 1 {
+			<-arrived
+			if rec.FirstByte < rec.Sent || !rec.InBand {
+				t.Errorf("sent at %v, first byte at %v, connection opened for it %v", rec.Sent, rec.FirstByte, rec.InBand)
+			}
+		}
+	}
+	if n := c.Stats().Resent; n != 1 || len(arrived) != 0 {
+		t.Errorf("%d requests sent again, %d more met a close; want 1 and 0", n, len(arrived))
+	}
+}
+
+// readOne reads one request whole.
+func readOne(r *bufio.Reader) bool {
+	req, err := http.ReadRequest(r)
+	if err != nil {
+		return false
+	}
+	_, err = io.Copy(io.Discard, req.Body)
+	return err == nil
+}
+
+// TestNoRequestWaitsToLearn: the second request of a slot leaves at once, also while it is unknown whether the server
+// keeps connections; and when a request before the run has brought an answer, that is known when the run begins.
+func TestNoRequestWaitsToLearn(t *testing.T) {
+	l := scripted(t, tcp(t), func(_ int, _ *http.Request, _ []byte, w io.Writer) bool {
+		_, _ = io.WriteString(w, okHead+piece(textEvent("a", "stop")+doneEvent)+endBody)
+		return true
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	c := newClient(t, Config{BaseURLs: []string{"http://" + l.Addr().String()}, MaxConns: 1})
+	p := c.targets[0].pool
+	p.trial = time.Hour
+	for i := range 3 {
+		if rec := c.Do(ctx, &call.Request{Prompt: call.Prompt{Text: "x"}}); rec.Outcome != call.OK || rec.Reused != (i > 0) {
+			t.Fatalf("request %d: %s, on a used connection %v: %s", i, rec.Outcome, rec.Reused, rec.Err)
+		}
+	}
+	for _, keep := range []bool{true, false} {
+		l := scripted(t, tcp(t), func(_ int, _ *http.Request, _ []byte, w io.Writer) bool {
+			_, _ = io.WriteString(w, okHead+piece(textEvent("a", "stop")+doneEvent)+endBody)
+			return keep
+		})
+		c := newClient(t, Config{BaseURLs: []string{"http://" + l.Addr().String()}, MaxConns: 1})
+		p := c.targets[0].pool
+		if !keep {
+			p.trial = time.Hour // only the close tells
+		}
+		if rec := c.Do(ctx, &call.Request{Prompt: call.Prompt{Text: "x"}}); rec.Outcome != call.OK {
+			t.Fatal(rec.Err)
+		}
+		if err := c.Warm(ctx, 1); err != nil {
+			t.Fatal(err)
+		}
+		p.mu.Lock()
+		keeps, once := p.keeps, p.once
+		p.mu.Unlock()
+		if keeps != keep || once == keep {
+			t.Errorf("a server that keeps connections %v is taken for one that does %v, or closes them %v", keep, keeps, once)
 		}
 	}
 }

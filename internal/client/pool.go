@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,13 +31,14 @@ type pool struct {
 	idle  []*opened
 	inUse int
 	once  bool // the server closes connections after one answer, without saying so: none is used twice
-	keeps bool // the server was seen to keep a connection after an answer
+	keeps bool // the server is believed to keep connections: one stayed open after an answer
+	twice bool // the server is known to keep them: one has brought two answers
 
 	wake chan struct{}
 	stop context.CancelFunc
 	done chan struct{}
 
-	dialed, inBand atomic.Int64
+	dialed, inBand, resent atomic.Int64
 }
 
 func newPool(d *dialer, ahead bool, most int) *pool {
@@ -53,12 +55,8 @@ func newPool(d *dialer, ahead bool, most int) *pool {
 
 // get takes an idle connection, or opens one now; fresh says that it was opened inside this call.
 func (p *pool) get(ctx context.Context) (o *opened, fresh bool, err error) {
-	for o := p.pop(); o != nil; o = p.pop() {
-		if p.trust(ctx, o) {
-			return o, false, nil
-		}
-		o.link.close()
-		p.release()
+	if o := p.pop(); o != nil {
+		return o, false, nil
 	}
 	p.dialed.Add(1)
 	p.inBand.Add(1)
@@ -95,8 +93,7 @@ func (p *pool) pop() *opened {
 }
 
 // prefer looks how the server treats connections that have brought an answer, and as long as that is not known, puts
-// those that have brought none before them. A request on one that is about to be closed is lost, and cannot be sent
-// again: the server may have worked on it.
+// those that have brought none before them. A request on one that is about to be closed would have to be sent again.
 func (p *pool) prefer(now time.Duration) {
 	fresh, used := make([]*opened, 0, len(p.idle)), []*opened(nil)
 	for _, o := range p.idle {
@@ -122,29 +119,30 @@ func (p *pool) trialOf(o *opened) time.Duration {
 	return max(p.trial, min(2*o.dial, maxProbation))
 }
 
-// trust lets a request wait where it would be the first on a used connection, until it is known whether the server
-// closes it. That takes some milliseconds, once in a run, and is no part of the request's latency.
-func (p *pool) trust(ctx context.Context, o *opened) bool {
-	p.mu.Lock()
-	keeps, once := p.keeps, p.once
-	p.mu.Unlock()
-	if keeps || once || !o.used {
-		return !once || !o.used // another request may have learned it meanwhile
-	}
+// learn waits until it is known whether the server keeps connections, where one has brought an answer already: that of
+// a readiness check or a warm-up. It takes some milliseconds, before the first measured request.
+func (p *pool) learn(ctx context.Context) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for now := p.dialer.clock.Now(); now-o.idleSince < p.trialOf(o) && o.link.alive(idleLimit); now = p.dialer.clock.Now() {
+	for p.undecided() {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return true // the exchange will say so
+			return
 		}
 	}
-	open := o.link.alive(idleLimit) // long enough for every kind of connection to look
+}
+
+// undecided reports whether an idle connection will soon tell how the server treats connections.
+func (p *pool) undecided() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.keeps, p.once = p.keeps || open, p.once || !open
-	return open
+	if p.keeps || p.once {
+		return false
+	}
+	now := p.dialer.clock.Now()
+	p.prefer(now)
+	return !p.keeps && !p.once && slices.ContainsFunc(p.idle, func(o *opened) bool { return o.used && o.usable(now) })
 }
 
 func (o *opened) usable(now time.Duration) bool {
@@ -159,7 +157,9 @@ func (p *pool) put(o *opened) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.inUse--
-	p.keeps = p.keeps || o.answers > 1
+	if o.answers > 1 {
+		p.keeps, p.twice = true, true
+	}
 	if p.once {
 		o.link.close()
 		return
@@ -167,13 +167,18 @@ func (p *pool) put(o *opened) {
 	p.idle = append(p.idle, o)
 }
 
-// mute is told of a connection that was closed instead of an answer. When it had brought one answer before,
-// the server may be of those that promise to keep connections and close them; llama.cpp's is, after a stream.
-// Taking such a one at its word would lose every request that is written before the close is seen.
-func (p *pool) mute(o *opened) {
+// mute is told of a connection that was closed instead of an answer, and says whether its request may be sent again.
+// Some servers promise to keep connections and close each after one answer; llama.cpp's does, after a stream. As long
+// as no connection has brought two answers, a close after the first is taken for that: the server never read the
+// request. From then on no connection is used twice.
+func (p *pool) mute(o *opened) (again bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.once = p.once || o.answers == 1
+	if o.answers != 1 {
+		return false
+	}
+	p.once = true
+	return !p.twice
 }
 
 func (p *pool) discard(o *opened) {
