@@ -59,7 +59,6 @@ const (
 	FaultJSON    Fault = "bad_json"     // an event that is not the JSON the protocol promises
 	FaultUTF8    Fault = "bad_utf8"     // text that is not UTF-8
 	FaultCut     Fault = "truncated"    // the stream ended before its end marker
-	FaultFinish  Fault = "no_finish"    // end marker without a finish reason
 	FaultEmpty   Fault = "empty"        // a complete stream without one token
 	FaultCutoff  Fault = "cutoff"       // still running when the grace period ended
 	FaultStopped Fault = "interrupted"  // canceled by the user

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/result"
 	"spate/internal/sim/serve"
+	"spate/internal/verdict"
 )
 
 // mischief is one way for the server to misbehave and what a client must make of it.
@@ -36,7 +38,7 @@ var mischiefs = []mischief{
 	{name: "garbage for headers", fault: "garbage,where=headers", want: call.FaultHTTP},
 	{name: "not UTF-8", fault: "utf8,at=2", want: call.FaultUTF8},
 	{name: "empty", fault: "empty", want: call.FaultEmpty},
-	{name: "no finish", fault: "no_finish", want: call.FaultFinish},
+	{name: "no finish", fault: "no_finish"},
 	{name: "no done", fault: "no_done"},
 	{name: "ping", fault: "ping"},
 	{name: "crlf", fault: "crlf"},
@@ -81,12 +83,22 @@ func (m mischief) try(t *testing.T, how []string) {
 	if run.Tally != want {
 		t.Errorf("tally %+v, want %+v\n%s", run.Tally, want, e.tail())
 	}
+	unnamed := 0
 	for _, r := range e.measured() {
+		if r.Outcome == call.OK && r.Finish == "" && m.fault == "no_finish" {
+			unnamed++
+			r.Finish = "length"
+		}
 		if r.Outcome == call.Failed && (r.Fault != m.want || r.Err == "") {
 			t.Errorf("request %d failed with %q (%s), want %q", r.ID, r.Fault, r.Err, m.want)
 		}
 		if r.Outcome == call.OK && (r.Out.N != 6 || r.Finish != "length") {
 			t.Errorf("request %d: %d tokens, finish %q", r.ID, r.Out.N, r.Finish)
+		}
+	}
+	if m.fault == "no_finish" {
+		if f := finding(t, run, "finish_reasons"); unnamed != 3 || f.Sentence != "3 of 8 answers named no finish reason; 0 of them are shorter than asked for." {
+			t.Errorf("%d answers without a finish reason, and the verdict says: %s", unnamed, f.Sentence)
 		}
 	}
 	_, figures := blockOf(t, e.out)
@@ -99,6 +111,18 @@ func (m mischief) try(t *testing.T, how []string) {
 	above, below, _ := strings.Cut(e.out, "============ Serving")
 	has(t, "lines above the block", above, "Failed requests during benchmark run detected (capping to 10):\nError 0: ", "\nError 2: ")
 	has(t, "findings", below, "Not answered", "\n  "+string(m.want), "8 due = 5 ok + 3 failed + 0 dropped + 0 canceled")
+}
+
+// finding is what one check of a run's verdict says.
+func finding(t *testing.T, run *result.Run, name string) verdict.Finding {
+	t.Helper()
+	for _, f := range run.Verdict.Findings {
+		if f.Name == name {
+			return f
+		}
+	}
+	t.Fatalf("the verdict has no check %s", name)
+	return verdict.Finding{}
 }
 
 // TestRefusedConnections has the server reset connections as they are accepted.

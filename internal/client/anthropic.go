@@ -13,7 +13,7 @@ type anthropic struct{}
 
 // Manner implements Backend.
 func (anthropic) Manner() Manner {
-	return Manner{UsageEnds: true, Key: "x-api-key", Header: [2]string{"anthropic-version", "2023-06-01"}}
+	return Manner{UsageEnds: true, EndMark: "message_stop", Key: "x-api-key", Header: [2]string{"anthropic-version", "2023-06-01"}}
 }
 
 // Encode implements Backend.

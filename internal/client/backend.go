@@ -30,6 +30,7 @@ type Manner struct {
 	Lines     bool   // a JSON object on each line instead of an event stream
 	Whole     bool   // one JSON object, and nothing is generated: success is a good status
 	Endless   bool   // no finish reason exists: an answer with a token that ends cleanly is a success
+	EndMark   string // the message that must end a stream, where a finish reason is not yet the end
 	UsageEnds bool   // the usage message counts as the end of the request in vLLM's latency
 	Ranks     bool   // the first input of a request is the query of the others
 	Content   bool   // its /tokenize calls the text content, as llama.cpp's does

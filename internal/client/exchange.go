@@ -306,7 +306,8 @@ func (x *exchange) finish(end time.Duration) call.Record {
 }
 
 // judge decides whether the response is a success. A stream is one only when it ended as the
-// protocol promises; everything else is a failure with its reason.
+// protocol promises; everything else is a failure with its reason. An end mark without a finish reason
+// is an end: several servers never name one, and the verdict tells of answers that may be incomplete.
 func (x *exchange) judge() {
 	if x.fault != call.NoFault {
 		return
@@ -325,7 +326,7 @@ func (x *exchange) judge() {
 		return
 	}
 	if x.manner.Endless {
-		if x.rec.FirstToken == call.Unset {
+		if x.rec.Finish = "end"; x.rec.FirstToken == call.Unset {
 			x.fail(call.FaultEmpty, "the stream carried no text")
 		}
 		return
@@ -335,8 +336,8 @@ func (x *exchange) judge() {
 		x.fail(call.FaultEmpty, "the stream carried no choices")
 	case finish == "" && !x.done:
 		x.fail(call.FaultCut, "the stream ended without a finish reason and without [DONE]")
-	case finish == "":
-		x.fail(call.FaultFinish, "the stream ended without a finish reason")
+	case !x.done && x.manner.EndMark != "":
+		x.fail(call.FaultCut, "the stream ended without "+x.manner.EndMark)
 	case finish == "error" || finish == "abort":
 		x.fail(call.FaultEvent, "the server ended the request with finish_reason "+finish)
 	case x.rec.FirstToken == call.Unset && (x.usage == nil || x.usage.completion == 0):

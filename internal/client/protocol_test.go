@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"spate/internal/call"
@@ -19,6 +20,7 @@ type tongue struct {
 	answer string   // of the server, as it goes over the wire
 	fault  string   // a message that says something went wrong
 	says   string   // what of it the error must show
+	cutEnd string   // an answer with a finish reason and without the message that must end it; empty where none must
 	noEnd  string   // an answer that lacks its end; empty where a clean end of the stream is one
 	empty  string   // an answer without a token
 	want   expected // what the good answer means
@@ -187,7 +189,7 @@ func miiTongue() tongue {
 		plain:  `{"model":"m","prompt":"say hi","max_tokens":3,"temperature":0.01,"top_p":1.0}`,
 		full:   `{"model":"m","prompt":"say hi","max_tokens":3,"temperature":0.5,"top_p":1.0,"repetition_penalty":1.1,"seed":7}`,
 		answer: `{"text":["a b c"]}`, fault: `{"error":"engine dead"}`, says: "engine dead", empty: `{"text":[""]}`,
-		want: expected{text: "a b c", tokens: []int32{0}, kinds: visible(1), in: asked},
+		want: expected{text: "a b c", tokens: []int32{0}, kinds: visible(1), in: asked, finish: "end"},
 	}
 }
 
@@ -199,14 +201,14 @@ func nativeTongues() []tongue {
 			plain:  `{"accumulate_tokens":true,"text_input":"say hi","temperature":0.0,"top_p":1.0,"max_tokens":3,"stream":true}`,
 			full:   `{"accumulate_tokens":true,"text_input":"say hi","temperature":0.5,"top_p":1.0,"max_tokens":3,"stream":true,"min_length":3,"repetition_penalty":1.1,"seed":7}`,
 			answer: tritonAnswer, fault: "data: {\"error\":\"engine dead\"}\n\n", says: "engine dead",
-			want: expected{text: "a b", tokens: []int32{0, 0}, kinds: visible(2), in: asked},
+			want: expected{text: "a b", tokens: []int32{0, 0}, kinds: visible(2), in: asked, finish: "end"},
 		},
 		{
 			names:  []string{"trt"},
 			plain:  `{"accumulate_tokens":true,"text_input":"say hi","temperature":0.000001,"top_p":1.0,"max_tokens":3,"stream":true}`,
 			full:   `{"accumulate_tokens":true,"text_input":"say hi","temperature":0.5,"top_p":1.0,"max_tokens":3,"stream":true,"min_length":3,"end_id":1048576,"repetition_penalty":1.1,"seed":7}`,
 			answer: tritonAnswer, fault: "data: {\"error\":\"engine dead\"}\n\n", says: "engine dead",
-			want: expected{text: "a b", tokens: []int32{0, 0}, kinds: visible(2), in: asked},
+			want: expected{text: "a b", tokens: []int32{0, 0}, kinds: visible(2), in: asked, finish: "end"},
 		},
 		{
 			names: []string{"llama.cpp-native"},
@@ -281,7 +283,8 @@ func anthropicTongue() tongue {
 			event("content_block_start", `,"index":2,"content_block":{"type":"tool_use","id":"t","name":"f","input":{}}`) +
 			delta(`{"type":"input_json_delta","partial_json":"{}"}`) + event("content_block_stop", `,"index":2`) + end,
 		fault: event("error", `,"error":{"type":"overloaded_error","message":"engine dead"}`), says: "overloaded_error: engine dead",
-		noEnd: start + delta(`{"type":"text_delta","text":"a"}`), empty: start + event("message_delta", `,"delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":0}`) + event("message_stop", ""),
+		noEnd: start + delta(`{"type":"text_delta","text":"a"}`), cutEnd: strings.TrimSuffix(start+delta(`{"type":"text_delta","text":"a"}`)+end, event("message_stop", "")),
+		empty: start + event("message_delta", `,"delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":0}`) + event("message_stop", ""),
 		want: expected{
 			text: "yes", thoughts: "hm", tool: "f{}", tokens: []int32{0, 0, 0, 0}, kinds: []call.Kind{call.Reasoning, call.Visible, call.Tool, call.Tool},
 			in: server(9), out: server(12), cached: server(3), finish: "tool_use",

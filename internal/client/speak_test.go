@@ -258,6 +258,9 @@ func TestFaults(t *testing.T) {
 		if g.noEnd != "" {
 			add("no end", g.noEnd, call.FaultCut, "without a finish reason")
 		}
+		if g.cutEnd != "" {
+			add("a finish reason but no end", g.cutEnd, call.FaultCut, "without "+Backends()[name].Manner().EndMark)
+		}
 		if g.empty != "" {
 			add("empty", g.empty, call.FaultEmpty, "carried no")
 		} else if g.streams() {

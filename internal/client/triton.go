@@ -72,7 +72,7 @@ func (mii) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 func (mii) Decode(v *fastjson.Value, e *event) {
 	completions{}.Decode(v, e)
 	if texts := v.GetArray("text"); len(texts) > 0 && !e.failed {
-		e.choices, e.text = true, texts[0].GetStringBytes()
+		e.choices, e.text, e.finish = true, texts[0].GetStringBytes(), "end"
 		e.mark(e.text, call.Visible)
 	}
 }

@@ -24,6 +24,9 @@ func (z *summarizer) lengths() {
 		finish := r.Finish
 		if finish == "" {
 			finish = "none"
+			if got < r.AskedOut {
+				l.Unexplained++
+			}
 		}
 		l.Finish[finish]++
 		if r.In.From == call.FromServer {

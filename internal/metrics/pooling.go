@@ -17,5 +17,5 @@ func (z *summarizer) pooling() {
 	s.Streaming.TokenITLSource = map[string]int{}
 	s.Throughput.OutputCI95 = nil
 	s.Lengths.Output, s.Lengths.OutMatch = z.b.dist(nil, 1), Match{}
-	s.Lengths.OutputFrom, s.Lengths.Finish = map[string]int{}, map[string]int{}
+	s.Lengths.OutputFrom, s.Lengths.Finish, s.Lengths.Unexplained = map[string]int{}, map[string]int{}, 0
 }

@@ -114,13 +114,14 @@ type Concurrency struct {
 
 // Lengths compares lengths asked for with lengths received.
 type Lengths struct {
-	Input      Dist           `json:"input_tokens"`
-	Output     Dist           `json:"output_tokens"`
-	InputFrom  map[string]int `json:"input_source"` // requests by where the count is from
-	OutputFrom map[string]int `json:"output_source"`
-	InputMatch Match          `json:"input_match"`
-	OutMatch   Match          `json:"output_match"`
-	Finish     map[string]int `json:"finish_reasons"`
+	Input       Dist           `json:"input_tokens"`
+	Output      Dist           `json:"output_tokens"`
+	InputFrom   map[string]int `json:"input_source"` // requests by where the count is from
+	OutputFrom  map[string]int `json:"output_source"`
+	InputMatch  Match          `json:"input_match"`
+	OutMatch    Match          `json:"output_match"`
+	Finish      map[string]int `json:"finish_reasons"`
+	Unexplained int            `json:"short_without_finish_reason"` // answers that may be incomplete
 }
 
 // Match counts how often a length asked for was received, over successes that asked for one.

@@ -270,6 +270,22 @@ func TestLengthsByHand(t *testing.T) {
 	})
 }
 
+// TestUnexplainedByHand: of four answers without a finish reason only the one of 1 token, where 4 were
+// asked for, may be incomplete.
+func TestUnexplainedByHand(t *testing.T) {
+	recs, run := timetable()
+	for i := range recs {
+		recs[i].Finish = ""
+	}
+	l := Summarize(recs, run).Lengths
+	if l.Finish["none"] != 4 || l.Unexplained != 1 {
+		t.Errorf("%d without a finish reason, %d of them short; want 4 and 1", l.Finish["none"], l.Unexplained)
+	}
+	if l := Summarize(timetable()).Lengths; l.Unexplained != 0 {
+		t.Errorf("%d unexplained answers where all have a finish reason", l.Unexplained)
+	}
+}
+
 func TestGoodputByHand(t *testing.T) {
 	recs, run := timetable()
 	run.Objectives = []Objective{{"ttft", 100}, {"tpot", 60}}

@@ -104,9 +104,9 @@ func TestFindModel(t *testing.T) {
 	t.Chdir(dir)
 	for _, test := range []struct{ name, caches, want string }{
 		{"truth", "", ""},
-		{"truth", cache, filepath.Join(cache, "models--truth/snapshots/only")},
+		{"truth", cache, filepath.Join(cache, "models--truth", "snapshots", "only")},
 		{"gpt2", "", ""},
-		{"gpt2", cache, filepath.Join(cache, "models--gpt2/snapshots/only")},
+		{"gpt2", cache, filepath.Join(cache, "models--gpt2", "snapshots", "only")},
 		{"own", cache, "own"},
 		{"own/tokenizer.json", "", "own/tokenizer.json"},
 		{"own/o.tiktoken", "", "own/o.tiktoken"},

@@ -80,6 +80,26 @@ func outputLengths(in *Input) Finding {
 		"the server may ignore ignore_eos: check that it is supported, and the model's maximum length")
 }
 
+// finishReasons judges whether answers can be told from ones that broke off: by a finish reason, or by
+// having all the tokens asked for.
+func finishReasons(in *Input) Finding {
+	l := &in.Summary.Lengths
+	all := 0
+	for _, n := range l.Finish {
+		all += n
+	}
+	if all == 0 {
+		return unmeasured("No answer was generated, so none had to say why it ended.")
+	}
+	good := "Every answer said why it ended."
+	if n := l.Finish["none"]; n > 0 {
+		good = fmt.Sprintf("%d of %d answers named no finish reason; %d of them are shorter than asked for.", n, all, l.Unexplained)
+	}
+	return graded(part(float64(l.Unexplained), float64(all)), "share", 0.01, 0, good,
+		fmt.Sprintf("%d of %d answers named no finish reason and are shorter than asked for, so they may be incomplete.", l.Unexplained, all),
+		"the server ends streams with [DONE] alone: ask for fixed lengths (--ignore-eos), or read some answers (--save-detailed)")
+}
+
 // inputLengths judges whether the server counted the prompt lengths meant to be sent.
 func inputLengths(in *Input) Finding {
 	m := in.Summary.Lengths.InputMatch

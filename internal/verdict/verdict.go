@@ -173,6 +173,7 @@ var checks = []check{
 	{"record_log", recordLog},
 	{"prefix_cache", prefixCache},
 	{"output_lengths", outputLengths},
+	{"finish_reasons", finishReasons},
 	{"input_lengths", inputLengths},
 	{"first_chunk", firstChunk},
 	{"chunk_tokens", chunkTokens},

@@ -36,6 +36,7 @@ func healthy() Input {
 	s.Concurrency = metrics.Concurrency{Cap: 8, Peak: 8}
 	s.Lengths.OutMatch = metrics.Match{N: 1000, Exact: 1000, Honoured: 1, MeanRatio: 1}
 	s.Lengths.InputMatch = s.Lengths.OutMatch
+	s.Lengths.Finish = map[string]int{"length": 1000}
 	in.Settings = Settings{OpenLoop: true, IgnoreEOS: true, Percentiles: []float64{99}}
 	return in
 }
@@ -56,7 +57,7 @@ func TestHealthyRunIsValid(t *testing.T) {
 	if v.Grade != Valid || len(v.Bad()) != 0 {
 		t.Fatalf("verdict %s: %+v", v.Grade, v.Bad())
 	}
-	if want := "22 checks found nothing that would bend these numbers."; v.Sentence != want {
+	if want := "23 checks found nothing that would bend these numbers."; v.Sentence != want {
 		t.Errorf("sentence %q, want %q", v.Sentence, want)
 	}
 	for _, f := range v.Findings {
@@ -120,6 +121,10 @@ func TestBounds(t *testing.T) {
 			in.Summary.TTFT.Median = 100 * (1 - x)
 		}},
 		{"output_lengths", 0.01, 0.10, func(in *Input, x float64) { in.Summary.Lengths.OutMatch.Honoured = 1 - x }},
+		{"finish_reasons", 0.01, 0, func(in *Input, x float64) {
+			n := int(math.Round(x * 1e9))
+			in.Summary.Lengths.Unexplained, in.Summary.Lengths.Finish = n, map[string]int{"none": n, "length": 1e9 - n}
+		}},
 		{"input_lengths", 0.10, 0, func(in *Input, x float64) { in.Summary.Lengths.InputMatch.MeanRatio = 1 + x }},
 		{"input_lengths", 0.10, 0, func(in *Input, x float64) { in.Summary.Lengths.InputMatch.MeanRatio = 1 - x }},
 		{"first_chunk", 0.10, 0, func(in *Input, x float64) { in.Summary.TTFT.Median = in.Summary.Clocks.FirstToken.Median * (1 - x) }},
@@ -215,6 +220,7 @@ func TestChecksThatDoNotApply(t *testing.T) {
 		{"record_log", func(in *Input) { in.Self = nil }},
 		{"prefix_cache", func(in *Input) { in.Server = nil }},
 		{"output_lengths", func(in *Input) { in.Summary.Lengths.OutMatch = metrics.Match{} }},
+		{"finish_reasons", func(in *Input) { in.Summary.Lengths.Finish = nil }},
 		{"input_lengths", func(in *Input) { in.Summary.Lengths.InputMatch = metrics.Match{} }},
 		{"first_chunk", func(in *Input) { in.Summary.Clocks.FirstToken = metrics.Dist{} }},
 		{"chunk_tokens", func(in *Input) { in.Summary.Streaming.Chunks = 0 }},
