@@ -298,9 +298,11 @@ func (s *session) began(at time.Duration) {
 		at += s.load.offset
 	}
 	if s.tenant != nil {
+		s.tenant.lead.watch.measuring(at)
 		s.tenant.lead.tenantBegan(s.tenant.place, at)
 		return
 	}
+	s.watch.measuring(at)
 	if s.folder == nil {
 		return
 	}

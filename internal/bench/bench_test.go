@@ -364,6 +364,40 @@ func TestEveryServerIsReset(t *testing.T) {
 	}
 }
 
+// TestCountersAreOfTheMeasuredPart lets a warm-up, which repeats the first prompt, fill the server's counters: none of it
+// is in what the server says of the run, and its requests are not taken for those of others.
+func TestCountersAreOfTheMeasuredPart(t *testing.T) {
+	for name, load := range map[string][]string{
+		"closed": {"--max-concurrency", "1"},
+		"open":   {"--request-rate", "100"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := start(t, serve.Config{Timetable: serve.TimetableConfig{TTFT: 20 * time.Millisecond, PrefixCache: true}, PromptTokensDetails: true})
+			out := run(t, t.Context(), job(t, append([]string{
+				"--base-url", srv.URL(), "--num-prompts", "10", "--num-warmups", "30", "--random-input-len", "64", "--random-output-len", "2",
+			}, load...)...))
+			var got probe.Change
+			if err := json.Unmarshal(out.Run.Server.Change, &got); err != nil {
+				t.Fatal(err)
+			}
+			// Of what is looked up after the warm-up, only the first prompt is known; a warm-up that is still under way
+			// may be looked up then, too.
+			late := 0
+			for _, r := range out.Records {
+				if r.Phase == call.Warmup && r.End > out.Run.Plan.Start {
+					late++
+				}
+			}
+			if got.PrefixQueries == nil || *got.PrefixQueries > float64(out.Run.Summary.TotalInput+64*late) || *got.PrefixHits > float64(64*(1+late)) {
+				t.Errorf("%v prompt tokens looked up and %v found, where %d were sent after the warm-up", *got.PrefixQueries, *got.PrefixHits, out.Run.Summary.TotalInput)
+			}
+			if got.RunningBefore == nil || *got.RunningBefore != 0 {
+				t.Errorf("%v requests of others ran before", *got.RunningBefore)
+			}
+		})
+	}
+}
+
 // TestCountersOfEveryServer checks that what servers say of a run is added up.
 func TestCountersOfEveryServer(t *testing.T) {
 	cfg := serve.Config{Timetable: serve.TimetableConfig{TTFT: time.Millisecond}}

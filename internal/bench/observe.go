@@ -26,11 +26,19 @@ import (
 	"spate/internal/verdict"
 )
 
-// watch observes the client and the server while a run goes on.
+// watch observes the client and the server during the measured part of a run.
 type watch struct {
-	self   *probe.Watch
-	before []probe.Counters // of each server; nil when one does not tell
-	rtt    *probe.RTT
+	rtt *probe.RTT
+
+	mu   sync.Mutex // guards self, which begins anew after a warm-up
+	self *probe.Watch
+
+	first  []probe.Counters // of each server, before anything was sent; nil when one does not tell
+	before []probe.Counters // when the measured part began
+
+	begins  chan time.Duration // when the measured part begins, where a warm-up goes ahead of it
+	over    chan struct{}      // closed when the load is over
+	waiting sync.WaitGroup     // for the measured part
 
 	seen   probe.Self // after stop
 	lag    client.Lag // on the stamping threads themselves
@@ -43,20 +51,84 @@ type watch struct {
 }
 
 func (s *session) startWatch(ctx context.Context) *watch {
-	w := &watch{rtt: s.roundTrip(ctx)}
-	if c, err := s.scrape(ctx); err == nil {
-		w.before = c
+	w := &watch{rtt: s.roundTrip(ctx), begins: make(chan time.Duration, 1), over: make(chan struct{})}
+	w.read(ctx, s)
+	w.first = w.before
+	w.sampler = s.startObserving(ctx, w.first != nil)
+	w.watchSelf(s)
+	if slices.ContainsFunc(s.parts(), func(p *session) bool { return p.load.warmup != nil }) {
+		w.waiting.Go(func() { w.afterWarmUp(ctx, s) })
 	}
-	w.sampler = s.startObserving(ctx, w.before != nil)
-	for _, c := range s.clients() {
-		c.ResetLag()
-	}
-	w.self = probe.StartSelf()
 	return w
 }
 
-// stop ends the watch. The counters are read after the last response, so that they hold all of it.
+// watchSelf starts to watch this process, anew where it was watched already.
+func (w *watch) watchSelf(s *session) {
+	for _, c := range s.clients() {
+		c.ResetLag()
+	}
+	self := probe.StartSelf()
+	w.mu.Lock()
+	w.self, self = self, w.self
+	w.mu.Unlock()
+	if self != nil {
+		self.Stop()
+	}
+}
+
+// read reads the server's counters, where it has any.
+func (w *watch) read(ctx context.Context, s *session) {
+	before, err := s.scrape(ctx)
+	if err != nil {
+		before = nil
+	}
+	w.before = before
+}
+
+// measuring is told when the measured part begins, maybe ahead of time. Requests wait until it returns.
+func (w *watch) measuring(at time.Duration) {
+	select {
+	case w.begins <- at:
+	default: // another tenant was first
+	}
+}
+
+// afterWarmUp begins the watch anew with the measured part, so that what a warm-up did to the client and to the
+// server's counters is not in its figures.
+func (w *watch) afterWarmUp(ctx context.Context, s *session) {
+	select {
+	case at := <-w.begins:
+		select {
+		case <-time.After(at - s.clock.Now()):
+			w.watchSelf(s)
+			w.read(ctx, s)
+		case <-w.over:
+		}
+	case <-w.over:
+	}
+}
+
+// stampLag is the lag of the threads that stamp, over the measured part; nil where it could not be measured there.
+func (w *watch) stampLag() *client.Lag {
+	if !w.hasLag {
+		return nil
+	}
+	return &w.lag
+}
+
+// snapshot is what was seen of this process so far.
+func (w *watch) snapshot() probe.Self {
+	w.mu.Lock()
+	self := w.self
+	w.mu.Unlock()
+	return self.Snapshot()
+}
+
+// stop ends the watch. The counters are read after the last response, so that they hold all of it. The lag is taken
+// here: what this process does after the run is no part of it.
 func (w *watch) stop(ctx context.Context, s *session) {
+	close(w.over)
+	w.waiting.Wait()
 	w.seen = w.self.Stop()
 	w.lag, w.hasLag = s.stampLag()
 	if w.sampler != nil {
@@ -66,7 +138,8 @@ func (w *watch) stop(ctx context.Context, s *session) {
 		return
 	}
 	if after, err := s.scrape(ctx); err == nil {
-		c := probe.DeltaAll(w.before, after)
+		c, all := probe.DeltaAll(w.before, after), probe.DeltaAll(w.first, after)
+		c.RunningBefore, c.WaitingBefore = all.RunningBefore, all.WaitingBefore // a warm-up is not others' work
 		w.change = &c
 	}
 }
@@ -147,9 +220,7 @@ func (s *session) environment() json.RawMessage {
 	}{Host: probe.ReadHost(s.Version), Who: s.target.info}
 	if s.watch != nil {
 		env.Self, env.RTT = &s.watch.seen, s.watch.rtt
-		if s.watch.hasLag {
-			env.Lag = &s.watch.lag
-		}
+		env.Lag = s.watch.stampLag()
 	}
 	raw, err := json.Marshal(env)
 	if err != nil {
@@ -160,7 +231,7 @@ func (s *session) environment() json.RawMessage {
 
 // selfOf is what the verdict wants to know of the client. The stamp lag is that of the threads that
 // stamp, where it could be measured there, and that of the runtime's poller elsewhere.
-func (s *session) selfOf(p *probe.Self, log recorder.Stats) *verdict.Self {
+func selfOf(p *probe.Self, lag *client.Lag, log recorder.Stats) *verdict.Self {
 	v := &verdict.Self{
 		CPUShare: p.CPUShare, GCPauseMax: p.GCPause.Max, SchedLagP99: p.SchedLag.P99, SchedLagMax: p.SchedLag.Max,
 		StampLagP99: p.StampLag.P99, StampLagMax: p.StampLag.Max, StealShare: p.Steal, ClockJump: p.ClockStep,
@@ -169,7 +240,7 @@ func (s *session) selfOf(p *probe.Self, log recorder.Stats) *verdict.Self {
 	if p.Wall > 0 {
 		v.Throttled = p.Throttled.Seconds() / p.Wall.Seconds()
 	}
-	if lag, ok := s.stampLag(); ok {
+	if lag != nil {
 		v.StampLagP99, v.StampLagMax = lag.P99, lag.Max
 	}
 	if log.FirstErr != "" {
@@ -214,7 +285,7 @@ func (s *session) judge(sum *metrics.Summary) verdict.Verdict {
 		}
 		log = s.folder.Log.Stats()
 	}
-	in := verdict.Input{Summary: *sum, Self: s.selfOf(&s.watch.seen, log), Settings: s.settings()}
+	in := verdict.Input{Summary: *sum, Self: selfOf(&s.watch.seen, s.watch.stampLag(), log), Settings: s.settings()}
 	if c := s.watch.change; c != nil && !c.Reset && c.PrefixQueries != nil && c.PrefixHits != nil {
 		in.Server = &verdict.Server{PrefixQueries: *c.PrefixQueries, PrefixHits: *c.PrefixHits}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/client"
 	"spate/internal/config"
 	"spate/internal/driver"
 	"spate/internal/metrics"
@@ -94,14 +95,18 @@ func (s *session) judgeSoFar(sn *report.Snapshot) {
 	if sn.Done == 0 {
 		return
 	}
-	self := s.watch.self.Snapshot()
+	self := s.watch.snapshot()
+	var lag *client.Lag
+	if l, ok := s.stampLag(); ok {
+		lag = &l
+	}
 	ms := func(d time.Duration) float64 { return d.Seconds() * 1e3 }
 	var sum metrics.Summary
 	sum.Tally = call.Tally{Due: sn.Done, OK: sn.Done - sn.Failed, Failed: sn.Failed, Attempts: sn.Done}
 	sum.Completed, sum.Failed = sn.Done-sn.Failed, sn.Failed
 	sum.TTFT.N, sum.TTFT.Median = int(sn.TTFT.N), ms(sn.TTFT.P50)
 	sum.Streaming.ITLNoRole.N, sum.Streaming.ITLNoRole.Median = int(sn.ITL.N), ms(sn.ITL.P50)
-	v := verdict.Judge(verdict.Input{Summary: sum, Self: s.selfOf(&self, recorder.Stats{}), Settings: s.settings()})
+	v := verdict.Judge(verdict.Input{Summary: sum, Self: selfOf(&self, lag, recorder.Stats{}), Settings: s.settings()})
 	sn.Verdict = string(v.Grade)
 	if bad := v.Bad(); len(bad) > 0 {
 		sn.Note = bad[0].Sentence
