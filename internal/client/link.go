@@ -61,13 +61,14 @@ func (d *dialer) open(ctx context.Context) (*opened, error) {
 		o.link, err = d.plain(conn)
 		return o, err
 	}
+	conn = stamped(conn, d.clock)
 	tc := tls.Client(conn, d.tls)
 	if err := tc.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
 		return nil, &dialError{call.FaultTLS, fmt.Errorf("TLS handshake with %s: %w", d.addr, err)}
 	}
 	o.handshake = d.clock.Now() - start - o.dial
-	o.link = &netLink{conn: tc, clock: d.clock}
+	o.link = &netLink{conn: tc, clock: d.clock, arrived: arrivalsOf(conn, d.clock)}
 	return o, nil
 }
 
@@ -75,7 +76,7 @@ func (d *dialer) open(ctx context.Context) (*opened, error) {
 // read per event without a goroutine switch is what keeps stamps true at many streams.
 func (d *dialer) plain(conn net.Conn) (link, error) {
 	if d.reactors == nil {
-		return &netLink{conn: conn, clock: d.clock}, nil
+		return &netLink{conn: conn, clock: d.clock, arrived: d.clock.Now}, nil
 	}
 	l, err := d.reactors.adopt(conn)
 	if err != nil {
@@ -89,9 +90,19 @@ const readSize = 16 << 10
 
 // netLink reads with a goroutine: TLS connections and platforms without a reactor.
 type netLink struct {
-	conn  net.Conn
-	clock call.Clock
-	dead  bool
+	conn    net.Conn
+	clock   call.Clock
+	arrived func() time.Duration // when the bytes of the last read came in
+	dead    bool
+}
+
+// arrivalsOf tells when the bytes of a connection's last read came in: as the kernel noted it where
+// it does, else the time of asking.
+func arrivalsOf(conn net.Conn, clock call.Clock) func() time.Duration {
+	if c, ok := conn.(interface{ arrived() time.Duration }); ok {
+		return c.arrived
+	}
+	return clock.Now
 }
 
 var longAgo = time.Unix(1, 0)
@@ -107,7 +118,7 @@ func (l *netLink) exchange(ctx context.Context, x *exchange, out net.Buffers) bo
 	buf := make([]byte, readSize)
 	for {
 		n, err := l.conn.Read(buf)
-		at := l.clock.Now()
+		at := l.arrived()
 		if n > 0 && x.feed(buf[:n], at) {
 			return x.h1.head.keep && stop()
 		}

@@ -28,7 +28,7 @@ type reactors struct {
 }
 
 func newReactors(clock call.Clock) (*reactors, error) {
-	n := max(1, runtime.NumCPU()/2)
+	n := min(runtime.NumCPU(), max(2, runtime.NumCPU()/2))
 	rs := &reactors{}
 	for range n {
 		r, err := newReactor(clock)
@@ -52,6 +52,10 @@ func (rs *reactors) close() {
 	}
 }
 
+// readable is what links are watched for: each arrival once. Told again and again until all is read,
+// the kernel would look at every connection twice per event.
+const readable = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLET
+
 const (
 	batch     = 256
 	arenaSize = 1 << 20
@@ -60,7 +64,9 @@ const (
 type reactor struct {
 	clock  call.Clock
 	epoll  int
-	wakeup int // eventfd that ends the loop
+	file   *os.File        // the epoll descriptor, for the runtime's own poller
+	poll   syscall.RawConn // of file
+	wakeup int             // eventfd that ends the loop
 	lag    *lagProbe
 	done   chan struct{}
 
@@ -80,7 +86,7 @@ func newReactor(clock call.Clock) (*reactor, error) {
 	}
 	r := &reactor{clock: clock, epoll: ep, wakeup: ev, done: make(chan struct{}), links: map[int32]*fdLink{}}
 	if r.lag, err = newLagProbe(clock); err == nil {
-		err = errors.Join(r.watch(ev), r.watch(r.lag.fd), r.lag.arm())
+		err = errors.Join(r.register(), r.watch(ev), r.watch(r.lag.fd), r.lag.arm())
 	}
 	if err != nil {
 		r.closeOwn()
@@ -90,6 +96,17 @@ func newReactor(clock call.Clock) (*reactor, error) {
 	return r, nil
 }
 
+// register hands the epoll descriptor to the runtime's poller, which takes only those that do not block.
+func (r *reactor) register() error {
+	if err := unix.SetNonblock(r.epoll, true); err != nil {
+		return os.NewSyscallError("fcntl", err)
+	}
+	r.file = os.NewFile(uintptr(r.epoll), "epoll")
+	var err error
+	r.poll, err = r.file.SyscallConn()
+	return err
+}
+
 // watch adds one of the reactor's own descriptors.
 func (r *reactor) watch(fd int) error {
 	err := unix.EpollCtl(r.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
@@ -97,7 +114,11 @@ func (r *reactor) watch(fd int) error {
 }
 
 func (r *reactor) closeOwn() {
-	_ = unix.Close(r.epoll)
+	if r.file != nil {
+		_ = r.file.Close() // closes the descriptor
+	} else {
+		_ = unix.Close(r.epoll)
+	}
 	_ = unix.Close(r.wakeup)
 	if r.lag != nil {
 		_ = unix.Close(r.lag.fd)
@@ -124,12 +145,16 @@ func (r *reactor) adopt(conn net.Conn) (link, error) {
 	if dupErr != nil {
 		return nil, fmt.Errorf("duplicate descriptor: %w", dupErr)
 	}
+	if err := stampArrivals(fd); err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("ask for arrival times: %w", err)
+	}
 	l := &fdLink{reactor: r, fd: fd, done: make(chan struct{}, 1)}
 	l.open.Store(true)
 	r.mu.Lock()
 	r.links[int32(fd)] = l
 	r.mu.Unlock()
-	ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP, Fd: int32(fd)}
+	ev := unix.EpollEvent{Events: readable, Fd: int32(fd)}
 	if err := unix.EpollCtl(r.epoll, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
 		r.drop(l)
 		return nil, fmt.Errorf("watch connection: %w", err)
@@ -174,23 +199,23 @@ type arrival struct {
 }
 
 func (r *reactor) loop() {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	defer close(r.done)
 	events := make([]unix.EpollEvent, batch)
 	ready := make([]*fdLink, 0, batch)
 	arena := make([]byte, arenaSize)
 	arrivals := make([]arrival, 0, batch)
+	in := newReceiver(r.clock)
 	for {
-		n, err := unix.EpollWait(r.epoll, events, -1)
-		if err != nil && !errors.Is(err, unix.EINTR) {
+		n, err := r.wait(events)
+		if err != nil {
 			r.shutdown(fmt.Errorf("epoll: %w", err))
 			return
 		}
+		in.round()
 		stop, tick := false, false
 		ready = ready[:0]
 		r.mu.Lock()
-		for i := range max(0, n) {
+		for i := range n {
 			switch events[i].Fd {
 			case int32(r.wakeup):
 				stop = true
@@ -201,6 +226,7 @@ func (r *reactor) loop() {
 			}
 			if l := r.links[events[i].Fd]; l != nil {
 				l.writable = events[i].Events&unix.EPOLLOUT != 0
+				l.ending = events[i].Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0
 				ready = append(ready, l)
 			}
 		}
@@ -210,7 +236,7 @@ func (r *reactor) loop() {
 			return
 		}
 		for len(ready) > 0 || tick {
-			ready, arrivals = r.read(ready, arena, arrivals[:0])
+			ready, arrivals = r.read(in, ready, arena, arrivals[:0])
 			if tick { // after the sockets of this round, so that the lag is that of the last of them
 				r.lag.stamp(r.clock.Now())
 				tick = false
@@ -222,41 +248,56 @@ func (r *reactor) loop() {
 	}
 }
 
+// wait fills events with what is ready, and parks the goroutine until something is. The runtime
+// watches the epoll descriptor itself: a thread that blocks in a system call of its own would be
+// looked at by the runtime's monitor every 20 us, which costs more than a slow stream does.
+func (r *reactor) wait(events []unix.EpollEvent) (n int, err error) {
+	parked := r.poll.Read(func(fd uintptr) bool {
+		got, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, fd, uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), 0, 0, 0)
+		switch errno {
+		case 0:
+			n = int(got)
+			return n > 0
+		case unix.EINTR:
+			return false
+		}
+		err = errno
+		return true
+	})
+	return n, errors.Join(err, parked)
+}
+
 // read takes one read from each ready link into the arena, stamping each, until the arena is full;
-// it returns the links left over.
-func (r *reactor) read(ready []*fdLink, arena []byte, arrivals []arrival) ([]*fdLink, []arrival) {
-	off := 0
+// it returns the links that are to be read again: those it did not come to, and those that may hold
+// more, because epoll tells of each arrival only once.
+func (r *reactor) read(in *receiver, ready []*fdLink, arena []byte, arrivals []arrival) ([]*fdLink, []arrival) {
+	off, again := 0, ready[:0]
 	for i, l := range ready {
 		if len(arena)-off < readSize {
-			return ready[i:], arrivals
+			return append(again, ready[i:]...), arrivals
+		}
+		if !l.open.Load() { // lost since epoll told of it: the descriptor may be another's by now
+			continue
 		}
 		if l.writable {
 			l.continueWrite()
 		}
-		n, err := readNow(l.fd, arena[off:off+readSize])
-		at := r.clock.Now()
+		n, at, err := in.read(l.fd, arena[off:off+readSize])
 		switch {
 		case n > 0:
 			arrivals = append(arrivals, arrival{link: l, data: arena[off : off+n], at: at})
 			off += n
+			if n == readSize || l.ending {
+				again = append(again, l)
+			}
 		case n == 0:
 			arrivals = append(arrivals, arrival{link: l, at: at})
 		case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
 		default:
-			arrivals = append(arrivals, arrival{link: l, at: at, err: os.NewSyscallError("read", err)})
+			arrivals = append(arrivals, arrival{link: l, at: at, err: os.NewSyscallError("recvmsg", err)})
 		}
 	}
-	return nil, arrivals
-}
-
-// readNow reads from a descriptor that never blocks. The raw system call keeps the processor for the
-// moment it takes to copy; telling the runtime of a blocking call and back costs more than the copy.
-func readNow(fd int, b []byte) (int, error) {
-	n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
-	if errno != 0 {
-		return -1, errno
-	}
-	return int(n), nil
+	return again, arrivals
 }
 
 // deliver parses one arrival and finishes the exchange it completes.
@@ -295,6 +336,7 @@ type fdLink struct {
 	keep    bool          // set by the loop before done
 
 	writable bool // touched by the loop only
+	ending   bool // likewise: the peer has closed, so the end is behind what can be read
 	wmu      sync.Mutex
 	rest     net.Buffers // what the socket did not take at once
 }
@@ -358,7 +400,7 @@ func (l *fdLink) write(out net.Buffers) {
 	if l.push() {
 		return
 	}
-	l.watch(unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLOUT)
+	l.watch(readable | unix.EPOLLOUT)
 }
 
 // written reports whether all of the request left. A server may answer before it has read it all; the
@@ -374,7 +416,7 @@ func (l *fdLink) continueWrite() {
 	l.wmu.Lock()
 	defer l.wmu.Unlock()
 	if l.push() {
-		l.watch(unix.EPOLLIN | unix.EPOLLRDHUP)
+		l.watch(readable)
 	}
 }
 
