@@ -235,7 +235,7 @@ func selfOf(p *probe.Self, lag *client.Lag, log recorder.Stats) *verdict.Self {
 	v := &verdict.Self{
 		CPUShare: p.CPUShare, GCPauseMax: p.GCPause.Max, SchedLagP99: p.SchedLag.P99, SchedLagMax: p.SchedLag.Max,
 		StampLagP99: p.StampLag.P99, StampLagMax: p.StampLag.Max, StealShare: p.Steal, ClockJump: p.ClockStep,
-		LogDropped: int(log.Missing),
+		LogDropped: int(log.Missing), Arrivals: s.arrivalStamps(),
 	}
 	if p.Wall > 0 {
 		v.Throttled = p.Throttled.Seconds() / p.Wall.Seconds()

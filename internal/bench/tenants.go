@@ -106,7 +106,12 @@ func (s *session) clients() []*client.Client {
 	return out
 }
 
-// stampLag is how late sockets were stamped, by the worst of the clients.
+// arrivalStamps reports whether all clients have the kernel's arrival times.
+func (s *session) arrivalStamps() bool {
+	return !slices.ContainsFunc(s.clients(), func(c *client.Client) bool { return !c.ArrivalStamps() })
+}
+
+// stampLag is how late sockets were read, by the worst of the clients.
 func (s *session) stampLag() (lag client.Lag, ok bool) {
 	for _, c := range s.clients() {
 		one, has := c.StampLag()

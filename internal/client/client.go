@@ -71,7 +71,7 @@ type Stats struct {
 	Resent int64 `json:"resent"`  // requests sent again: the server had closed their connection after one answer
 }
 
-// Lag is how late ready sockets were stamped.
+// Lag is how late ready sockets were read.
 type Lag struct {
 	N   int64         `json:"n"`
 	P50 time.Duration `json:"p50_ns"`
@@ -79,7 +79,11 @@ type Lag struct {
 	Max time.Duration `json:"max_ns"`
 }
 
-// StampLag is the lag measured on the very threads that stamp. ok is false where connections are
+// ArrivalStamps reports whether stamps are the kernel's own arrival times, so that a late reader
+// bends them only where the next bytes of the same connection have come in meanwhile.
+func (c *Client) ArrivalStamps() bool { return c.reactors != nil && c.cfg.Unix == "" }
+
+// StampLag is the lag measured by the very readers that stamp. ok is false where connections are
 // read by goroutines instead: other platforms, TLS and net/http.
 func (c *Client) StampLag() (lag Lag, ok bool) {
 	if c.reactors == nil {

@@ -18,10 +18,10 @@ import (
 	"spate/internal/call"
 )
 
-// reactors are threads that read many connections with epoll. Against one goroutine per connection
-// this saves a second read call and two scheduler switches per event, and, because a batch of ready
-// sockets is read and stamped before any of it is parsed, stamps stay close to arrival when an
-// engine flushes the tokens of one step to all its streams at once.
+// reactors read many connections with epoll, each in one goroutine. Against one goroutine per
+// connection this saves a second read call and two scheduler switches per event, and a batch of ready
+// sockets is read before any of it is parsed: reads stay close to arrival when an engine flushes the
+// tokens of one step to all its streams at once.
 type reactors struct {
 	all  []*reactor
 	next atomic.Uint32

@@ -38,8 +38,9 @@ type Self struct {
 	GCPauseMax  time.Duration `json:"gc_pause_max_ns"`
 	SchedLagP99 time.Duration `json:"sched_lag_p99_ns"` // runnable until running
 	SchedLagMax time.Duration `json:"sched_lag_max_ns"`
-	StampLagP99 time.Duration `json:"stamp_lag_p99_ns"` // bytes readable until stamped
+	StampLagP99 time.Duration `json:"stamp_lag_p99_ns"` // bytes readable until read
 	StampLagMax time.Duration `json:"stamp_lag_max_ns"`
+	Arrivals    bool          `json:"arrival_stamps"`  // stamps are the kernel's arrival times, not those of reading
 	StealShare  float64       `json:"steal_share"`     // CPU taken by the hypervisor, 0..1
 	ClockJump   time.Duration `json:"clock_jump_ns"`   // wall clock against monotonic clock, either way
 	Throttled   float64       `json:"throttled_share"` // of the run, held back by a CPU quota, 0..1

@@ -97,6 +97,9 @@ func TestBounds(t *testing.T) {
 		// 10 % and 50 % of the median ITL of 10 ms.
 		{"stamp_lag", 1, 5, func(in *Input, x float64) { in.Self.StampLagP99 = fromMS(x) }},
 		{"scheduler_lag", 1, 0, func(in *Input, x float64) { in.Self.SchedLagP99 = fromMS(x) }},
+		// One and three median gaps of 10 ms, where the kernel stamps arrivals.
+		{"stamp_lag", 10, 30, func(in *Input, x float64) { in.Self.Arrivals, in.Self.StampLagP99 = true, fromMS(x) }},
+		{"scheduler_lag", 10, 0, func(in *Input, x float64) { in.Self.Arrivals, in.Self.SchedLagP99 = true, fromMS(x) }},
 		{"gc_pauses", 5, 50, func(in *Input, x float64) { in.Self.GCPauseMax = fromMS(x) }},
 		{"own_cpu", 0.80, 0.95, func(in *Input, x float64) { in.Self.CPUShare = x }},
 		{"host_steal", 0.02, 0.10, func(in *Input, x float64) { in.Self.StealShare = x }},
