@@ -48,7 +48,7 @@ var machine = []struct {
 	{"cmd/spate", []string{"os", "os/signal", "syscall"}, "is the process"},
 	{"config", []string{"net"}, "joins a host and a port; opens nothing"},
 	{"driver", []string{"golang.org/x/sys/unix"}, "sleeps to an absolute time on its own thread"},
-	{"gotest", []string{"os", "os/exec", "os/signal"}, "is a program that runs go test"},
+	{"gotest", []string{"net", "net/http", "os", "os/exec", "os/signal"}, "is a program that runs go test and keeps port 8000 taken meanwhile"},
 	{"observe", []string{"net/http", "os", "os/exec"}, "samples the server, GPUs and the host during a run, and keeps what it saw"},
 	{"launch", []string{"net", "net/http", "os", "os/exec", "syscall", "golang.org/x/sys/unix"}, "starts servers and ends them"},
 	{"probe", []string{"net", "net/http", "os", "syscall", "golang.org/x/sys/unix", "golang.org/x/sys/windows"}, "looks at host, process and server"},

@@ -94,8 +94,10 @@ func (f *follower) line(line string) {
 	switch e.Action {
 	case "build-output":
 		f.print(e.Output)
-	case "run":
+	case "run", "cont":
 		f.began[t] = f.now()
+	case "pause":
+		delete(f.began, t)
 	case "output":
 		f.output(t, e.Output)
 	case "pass", "fail", "skip":
@@ -149,10 +151,14 @@ func (f *follower) show(t testName) {
 }
 
 func (f *follower) unended(pkg string) {
-	for _, t := range f.running() {
+	for t := range f.said {
 		if t.pkg == pkg {
 			f.show(t)
 			delete(f.said, t)
+		}
+	}
+	for t := range f.began {
+		if t.pkg == pkg {
 			delete(f.began, t)
 		}
 	}
@@ -162,12 +168,24 @@ func (f *follower) unended(pkg string) {
 func (f *follower) running() []testName {
 	var all []testName
 	for t := range f.began {
-		all = append(all, t)
+		if !f.waits(t) {
+			all = append(all, t)
+		}
 	}
 	slices.SortFunc(all, func(a, b testName) int {
 		return cmp.Or(f.began[a].Compare(f.began[b]), cmp.Compare(a.pkg, b.pkg), cmp.Compare(a.test, b.test))
 	})
 	return all
+}
+
+// waits reports whether a part of the test is under way.
+func (f *follower) waits(t testName) bool {
+	for part := range f.began {
+		if part.pkg == t.pkg && strings.HasPrefix(part.test, t.test+"/") {
+			return true
+		}
+	}
+	return false
 }
 
 // progress is what there is to say while nothing ends.

@@ -106,3 +106,13 @@ func TestNotEvents(t *testing.T) {
 		t.Errorf("printed %q, want %q", out.String(), want)
 	}
 }
+
+// TestPortIsHeld: while tests run, something answers at vLLM's port.
+func TestPortIsHeld(t *testing.T) {
+	module(t, map[string]string{"a/a_test.go": "package a\nimport (\"net\"; \"testing\")\nfunc TestTaken(t *testing.T) {\n" +
+		"if l, err := net.Listen(\"tcp\", \":8000\"); err == nil { l.Close(); t.Error(\"port 8000 is free\") } }\n"})
+	var out bytes.Buffer
+	if code, err := run([]string{"./..."}, &out, time.Minute); code != 0 || err != nil {
+		t.Errorf("exit code %d, %v\n%s", code, err, out.String())
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -32,6 +34,7 @@ func run(args []string, out io.Writer, quiet time.Duration) (int, error) {
 	signal.Notify(signals, os.Interrupt)
 	defer signal.Stop(signals)
 
+	defer hold(":8000")()
 	out = &shared{w: out}
 	//nolint:gosec // G204: it is there to run what make test says
 	cmd := exec.Command(cmp.Or(os.Getenv("GO"), "go"), append([]string{"test", "-json"}, args...)...)
@@ -55,6 +58,18 @@ func run(args []string, out io.Writer, quiet time.Duration) (int, error) {
 		return 1, followed
 	}
 	return 0, nil
+}
+
+// hold keeps a port taken until the returned function is called, so that no test can come to depend on it being free:
+// it is where vLLM and the README's simulated server listen. One that is taken already does as well.
+func hold(addr string) (release func()) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return func() {}
+	}
+	srv := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Minute}
+	go func() { _ = srv.Serve(l) }() // ends with Close
+	return func() { _ = srv.Close() }
 }
 
 // shared is a writer for go test's complaints and for the follower.

@@ -154,7 +154,7 @@ func TestServersThatDoNotStart(t *testing.T) {
 		{"its last words", func(l *Launch) { *l = *serving("dies") }, "server says hello\n  ValueError: out of memory"},
 		{"what they mean", func(l *Launch) { *l = *serving("dies") }, "(exit status 3), memory: ValueError: out of memory; the end of "},
 		{"never ready", func(l *Launch) { l.Ready = 300 * time.Millisecond }, "the server is not ready: not within 300ms"},
-		{"no such program", func(l *Launch) { l.Command = []string{"/nowhere/vllm", "serve"} }, "start /nowhere/vllm"},
+		{"no such program", func(l *Launch) { l.Command = []string{"/nowhere/vllm", "serve", "--port", "{port}"} }, "start /nowhere/vllm"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
