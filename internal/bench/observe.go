@@ -231,7 +231,7 @@ func (s *session) environment() json.RawMessage {
 
 // selfOf is what the verdict wants to know of the client. The stamp lag is that of the threads that
 // stamp, where it could be measured there, and that of the runtime's poller elsewhere.
-func selfOf(p *probe.Self, lag *client.Lag, log recorder.Stats) *verdict.Self {
+func (s *session) selfOf(p *probe.Self, lag *client.Lag, log recorder.Stats) *verdict.Self {
 	v := &verdict.Self{
 		CPUShare: p.CPUShare, GCPauseMax: p.GCPause.Max, SchedLagP99: p.SchedLag.P99, SchedLagMax: p.SchedLag.Max,
 		StampLagP99: p.StampLag.P99, StampLagMax: p.StampLag.Max, StealShare: p.Steal, ClockJump: p.ClockStep,
@@ -285,7 +285,7 @@ func (s *session) judge(sum *metrics.Summary) verdict.Verdict {
 		}
 		log = s.folder.Log.Stats()
 	}
-	in := verdict.Input{Summary: *sum, Self: selfOf(&s.watch.seen, s.watch.stampLag(), log), Settings: s.settings()}
+	in := verdict.Input{Summary: *sum, Self: s.selfOf(&s.watch.seen, s.watch.stampLag(), log), Settings: s.settings()}
 	if c := s.watch.change; c != nil && !c.Reset && c.PrefixQueries != nil && c.PrefixHits != nil {
 		in.Server = &verdict.Server{PrefixQueries: *c.PrefixQueries, PrefixHits: *c.PrefixHits}
 	}

@@ -106,7 +106,7 @@ func (s *session) judgeSoFar(sn *report.Snapshot) {
 	sum.Completed, sum.Failed = sn.Done-sn.Failed, sn.Failed
 	sum.TTFT.N, sum.TTFT.Median = int(sn.TTFT.N), ms(sn.TTFT.P50)
 	sum.Streaming.ITLNoRole.N, sum.Streaming.ITLNoRole.Median = int(sn.ITL.N), ms(sn.ITL.P50)
-	v := verdict.Judge(verdict.Input{Summary: sum, Self: selfOf(&self, lag, recorder.Stats{}), Settings: s.settings()})
+	v := verdict.Judge(verdict.Input{Summary: sum, Self: s.selfOf(&self, lag, recorder.Stats{}), Settings: s.settings()})
 	sn.Verdict = string(v.Grade)
 	if bad := v.Bad(); len(bad) > 0 {
 		sn.Note = bad[0].Sentence
