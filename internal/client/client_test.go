@@ -623,7 +623,7 @@ func waitClosed(t *testing.T, c *Client) {
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		p := c.targets[0].pool
 		p.mu.Lock()
-		open := slices.ContainsFunc(p.idle, used)
+		open := slices.ContainsFunc(p.used, used)
 		p.mu.Unlock()
 		if !open {
 			return
@@ -731,7 +731,7 @@ func TestNeverMoreConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.mu.Lock()
-	held := len(p.idle) + p.inUse
+	held := p.idle() + p.inUse
 	p.mu.Unlock()
 	if held != 1 {
 		t.Errorf("%d connections are held where one is allowed", held)

@@ -28,7 +28,8 @@ type pool struct {
 	trial  time.Duration // see probation
 
 	mu    sync.Mutex
-	idle  []*opened
+	fresh []*opened // idle, and have carried no request
+	used  []*opened // idle after an answer; the longest idle one first
 	inUse int
 	once  bool // the server closes connections after one answer, without saying so: none is used twice
 	keeps bool // the server is believed to keep connections: one stayed open after an answer
@@ -68,20 +69,32 @@ func (p *pool) get(ctx context.Context) (o *opened, fresh bool, err error) {
 	return o, true, nil
 }
 
-// pop takes the most recently used live connection and counts it as in use; it counts the caller's
-// new connection as in use when there is none.
+// pop takes a live idle connection, the most recently used first, and counts it as in use; it counts the
+// caller's new connection as in use when there is none. As long as it is not known whether the server keeps
+// connections, those that have carried no request come first: a request on one that is about to be closed
+// would have to be sent again.
 func (p *pool) pop() *opened {
 	now := p.dialer.clock.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.inUse++
 	defer p.nudge()
-	if !p.keeps && !p.once {
-		p.prefer(now)
+	p.look(now)
+	first, then := &p.fresh, &p.used
+	if p.keeps {
+		first, then = then, first
 	}
-	for len(p.idle) > 0 {
-		o := p.idle[len(p.idle)-1]
-		p.idle = p.idle[:len(p.idle)-1]
+	if o := p.take(first, now); o != nil {
+		return o
+	}
+	return p.take(then, now)
+}
+
+// take takes the last live connection of a list and closes what it passes.
+func (p *pool) take(list *[]*opened, now time.Duration) *opened {
+	for len(*list) > 0 {
+		o := (*list)[len(*list)-1]
+		*list = (*list)[:len(*list)-1]
 		usable := o.usable(now)
 		if usable && !(p.once && o.used) {
 			return o
@@ -92,16 +105,13 @@ func (p *pool) pop() *opened {
 	return nil
 }
 
-// prefer looks how the server treats connections that have brought an answer, and as long as that is not known, puts
-// those that have brought none before them. A request on one that is about to be closed would have to be sent again.
-func (p *pool) prefer(now time.Duration) {
-	fresh, used := make([]*opened, 0, len(p.idle)), []*opened(nil)
-	for _, o := range p.idle {
-		if !o.used {
-			fresh = append(fresh, o)
-			continue
-		}
-		used = append(used, o)
+// look learns from the connections that have been idle longest after an answer whether the server keeps
+// connections. A few are enough, and a thousand would take their time.
+func (p *pool) look(now time.Duration) {
+	if p.keeps || p.once {
+		return
+	}
+	for _, o := range p.used[:min(4, len(p.used))] {
 		switch open := o.usable(now); {
 		case !open:
 			p.once = p.once || o.answers == 1 && o.young(now)
@@ -109,10 +119,6 @@ func (p *pool) prefer(now time.Duration) {
 			p.keeps = true
 		}
 	}
-	if p.keeps || p.once {
-		return // the order stays: what was used last is taken first
-	}
-	p.idle = append(used, fresh...)
 }
 
 func (p *pool) trialOf(o *opened) time.Duration {
@@ -141,8 +147,8 @@ func (p *pool) undecided() bool {
 		return false
 	}
 	now := p.dialer.clock.Now()
-	p.prefer(now)
-	return !p.keeps && !p.once && slices.ContainsFunc(p.idle, func(o *opened) bool { return o.used && o.usable(now) })
+	p.look(now)
+	return !p.keeps && !p.once && slices.ContainsFunc(p.used, func(o *opened) bool { return o.usable(now) })
 }
 
 func (o *opened) usable(now time.Duration) bool {
@@ -164,7 +170,7 @@ func (p *pool) put(o *opened) {
 		o.link.close()
 		return
 	}
-	p.idle = append(p.idle, o)
+	p.used = append(p.used, o)
 }
 
 // mute is told of a connection that was closed instead of an answer, and says whether its request may be sent again.
@@ -204,7 +210,7 @@ func (p *pool) nudge() {
 func (p *pool) warm(ctx context.Context, n int) error {
 	const parallel = 32
 	p.mu.Lock()
-	n -= len(p.idle) + p.inUse
+	n -= p.idle() + p.inUse
 	p.mu.Unlock()
 	gate := make(chan struct{}, parallel)
 	var wg sync.WaitGroup
@@ -237,11 +243,11 @@ func (p *pool) openIdle(ctx context.Context) error {
 	o.idleSince = p.dialer.clock.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.most > 0 && len(p.idle)+p.inUse >= p.most { // a request opened its own meanwhile
+	if p.most > 0 && p.idle()+p.inUse >= p.most { // a request opened its own meanwhile
 		o.link.close()
 		return nil
 	}
-	p.idle = append([]*opened{o}, p.idle...) // used ones first: they are at the end
+	p.fresh = append(p.fresh, o)
 	return nil
 }
 
@@ -267,29 +273,29 @@ func (p *pool) short() bool {
 	now := p.dialer.clock.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	live := p.idle[:0]
-	for _, o := range p.idle {
-		if o.young(now) {
-			live = append(live, o)
-		} else {
-			o.link.close()
-		}
+	old := 0
+	for old < len(p.used) && !p.used[old].young(now) {
+		p.used[old].link.close()
+		old++
 	}
-	p.idle = live
+	p.used = slices.Delete(p.used, 0, old)
 	want := max(4, p.inUse/4)
 	if p.most > 0 {
 		want = min(want, p.most-p.inUse)
 	}
-	return len(p.idle) < want
+	return p.idle() < want
 }
+
+// idle is how many connections wait for a request.
+func (p *pool) idle() int { return len(p.fresh) + len(p.used) }
 
 func (p *pool) close() {
 	p.stop()
 	<-p.done
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, o := range p.idle {
+	for _, o := range append(p.fresh, p.used...) {
 		o.link.close()
 	}
-	p.idle = nil
+	p.fresh, p.used = nil, nil
 }
