@@ -200,6 +200,7 @@ func (s *session) measure(ctx context.Context) (driver.Result, error) {
 	probes := s.startProbes(ctx)
 	res, err := s.drive(ctx, driver.Config{
 		Sink: s.sink(progress), Clock: s.clock, Retries: s.Config.Client.Retries, Stop: s.Stop, Live: live,
+		Abort: driver.Abort(s.Config.Load.AbortOnError), Timeout: s.Config.Client.RequestTimeout,
 	}, progress)
 	s.writing.Wait()
 	probes()
@@ -272,7 +273,10 @@ func (s *session) conclude(res driver.Result) (*Outcome, error) {
 	r.Plan.Due = 0 // every due request has a record
 	r.Ended = s.clock.Start().Add(res.End)
 	r.State = result.Complete
-	if res.Stopped {
+	switch {
+	case res.Aborted != "":
+		r.State, r.Aborted = result.Aborted, s.whyAborted(res.Aborted, res.Refusal)
+	case res.Stopped:
 		r.State = result.Interrupted
 	}
 	r.Server.Change, r.Spec = s.watch.serverMetrics()

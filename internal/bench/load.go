@@ -333,10 +333,14 @@ func (s *session) warmUpBurst(ctx context.Context, keep recorder.Sink) error {
 	if err != nil {
 		return err
 	}
-	_, err = driver.Run(ctx, driver.Config{
+	res, err := driver.Run(ctx, driver.Config{
 		Plan: plan, Source: empty{}, Warmup: &driver.Warmup{Source: &copies{of: first}, N: n}, Doer: s.doer(),
-		Sink: keep, Clock: s.clock, Stop: s.Stop, Settle: s.settle, Grace: -1,
+		Sink: keep, Clock: s.clock, Stop: s.Stop, Settle: s.settle, Grace: s.Config.Load.GracePeriod,
+		Abort: driver.Abort(s.Config.Load.AbortOnError),
 	})
+	if err == nil && res.Aborted != "" {
+		err = fmt.Errorf("warm-up: %s", s.whyAborted(res.Aborted, res.Refusal))
+	}
 	return err
 }
 

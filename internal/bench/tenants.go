@@ -277,17 +277,23 @@ func (s *session) driveTenants(ctx context.Context, cfg driver.Config, progress 
 	for i, t := range s.tenants {
 		wg.Go(func() {
 			t.tenant.res, errs[i] = t.drive(ctx, cfg, progress)
-			if errs[i] = t.named(errs[i]); errs[i] != nil {
+			if errs[i] = t.named(errs[i]); errs[i] != nil || t.tenant.res.Aborted != "" {
 				halt() // the others without it would be another load than was asked for
 			}
 		})
 	}
 	wg.Wait()
 	res := s.tenants[0].tenant.res
+	if res.Aborted != "" {
+		res.Aborted = "tenant " + s.tenants[0].tenant.name + ": " + res.Aborted
+	}
 	for _, t := range s.tenants[1:] {
 		one := t.tenant.res
 		res.End, res.Stopped = max(res.End, one.End), res.Stopped || one.Stopped
 		res.Starved += one.Starved
+		if one.Aborted != "" && res.Aborted == "" {
+			res.Aborted, res.Refusal = "tenant "+t.tenant.name+": "+one.Aborted, one.Refusal
+		}
 		res.Tally = add(res.Tally, one.Tally)
 	}
 	return res, errors.Join(errs...)

@@ -9,6 +9,7 @@ package call
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -16,6 +17,8 @@ import (
 var (
 	ErrCutoff      = errors.New("still running when the grace period ended")
 	ErrInterrupted = errors.New("interrupted")
+	ErrTimeout     = errors.New("request timed out")
+	ErrAborted     = errors.New("given up because too many requests had failed")
 )
 
 // Unset marks a stamp that was never taken.
@@ -64,6 +67,14 @@ const (
 	FaultStopped Fault = "interrupted"  // canceled by the user
 	FaultLocal   Fault = "client"       // spate itself could not send it
 )
+
+// Named is what people call a failure: the status of an answer that has one, else the fault.
+func (f Fault) Named(status int) string {
+	if f == FaultStatus && status != 0 {
+		return fmt.Sprintf("HTTP %d", status)
+	}
+	return string(f)
+}
 
 // From says where a count comes from.
 type From string

@@ -14,6 +14,7 @@ import (
 	"spate/internal/config"
 	"spate/internal/probe"
 	"spate/internal/report"
+	"spate/internal/result"
 	"spate/internal/sim/instance"
 	"spate/internal/sim/serve"
 	"spate/internal/sim/wall"
@@ -119,6 +120,9 @@ func exitCode(p Process, cfg *config.Bench, out *bench.Outcome, interrupted bool
 	case interrupted:
 		return ExitInterrupted
 	case failed != nil:
+		return ExitFailed
+	case out.Run.State == result.Aborted:
+		complain(p.Stderr, "spate bench", fmt.Errorf("the run was ended early: %s (--abort-on-error %s)", out.Run.Aborted, cfg.Load.AbortOnError))
 		return ExitFailed
 	case out.Run.Summary.Completed == 0:
 		say(p.Stderr, "spate bench: no request succeeded\n")

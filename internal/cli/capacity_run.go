@@ -134,7 +134,7 @@ func (h *hunt) probe(ctx context.Context, key string, p capacity.Probe) (*capaci
 	sweep.Salted(cfg, h.o.cache, fmt.Sprintf("%s.%d", key, before))
 	watch := capacity.NewWatch(h.o.search.Objectives, h.o.search.By, cfg.Load.NumPrompts)
 	run, err := h.measure(ctx, cfg, command, watch)
-	if run == nil {
+	if run == nil || run.State == result.Aborted {
 		return nil, err
 	}
 	obs := h.observation(p, run, watch)

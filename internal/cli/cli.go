@@ -17,11 +17,11 @@ import (
 	"spate/internal/flags"
 )
 
-// Exit codes.
+// Exit codes, the same for every command; docs/failures.md has them for users.
 const (
 	ExitDone        = 0
-	ExitFailed      = 1 // every request failed, or spate itself did
-	ExitUsage       = 2
+	ExitFailed      = 1 // no request succeeded, failures ended the run, or spate could not do what was asked
+	ExitUsage       = 2 // the command line is wrong
 	ExitUnmet       = 3 // an objective that was asked for is not met
 	ExitInterrupted = 130
 )

@@ -201,6 +201,9 @@ func (m *measuring) bench(ctx context.Context, cfg *config.Bench, command []stri
 	p.Stdout = &printed
 	err = errors.Join(err, printOutcome(p, cfg, out))
 	err = errors.Join(err, os.WriteFile(filepath.Join(cfg.Output.OutputDir, "output.txt"), printed.Bytes(), 0o644))
+	if err == nil && out.Run.State == result.Aborted {
+		err = fmt.Errorf("the run was ended early: %s", out.Run.Aborted)
+	}
 	if err == nil && out.Run.Summary.Completed == 0 && out.Run.State == result.Complete {
 		err = fmt.Errorf("no request succeeded%s", firstOf(out.Run.Errors))
 	}

@@ -54,6 +54,7 @@ type Client struct {
 	parsers  fastjson.ParserPool
 	scrub    *strings.Replacer
 	turn     atomic.Uint32
+	late     error // why a request was given up that took too long
 }
 
 // target is one base URL.
@@ -104,11 +105,9 @@ func (c *Client) ResetLag() {
 	}
 }
 
-var errTimeout = errors.New("request timed out")
-
 // New makes a client. Nothing is dialed yet.
 func New(cfg Config) (*Client, error) {
-	c := &Client{cfg: cfg, scrub: scrubber(cfg.Secrets)}
+	c := &Client{cfg: cfg, scrub: scrubber(cfg.Secrets), late: fmt.Errorf("%w after %v (--request-timeout)", call.ErrTimeout, cfg.Timeout)}
 	var err error
 	if cfg.Std || cfg.HTTP2 {
 		c.std, err = newStd(&cfg)
@@ -239,7 +238,7 @@ func (c *Client) Do(ctx context.Context, r *call.Request) call.Record {
 	}
 	if c.cfg.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, c.cfg.Timeout, errTimeout)
+		ctx, cancel = context.WithTimeoutCause(ctx, c.cfg.Timeout, c.late)
 		defer cancel()
 	}
 	i := c.pick(r)

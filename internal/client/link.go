@@ -143,7 +143,7 @@ func (l *netLink) lost(ctx context.Context, x *exchange, err error) {
 // canceledFault tells why an exchange was given up: our own timeout, the end of the run, or the user.
 func canceledFault(ctx context.Context) call.Fault {
 	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, errTimeout):
+	case errors.Is(cause, call.ErrTimeout):
 		return call.FaultTimeout
 	case errors.Is(cause, call.ErrCutoff):
 		return call.FaultCutoff

@@ -140,7 +140,8 @@ type Load struct {
 	RampEnd        *int          `json:"ramp_up_end_rps,omitempty"`
 	Stages         Stages        `json:"stages,omitempty"`
 	Duration       time.Duration `json:"duration_ns"`     // 0: no time bound
-	GracePeriod    time.Duration `json:"grace_period_ns"` // how long requests in flight may finish after Duration; <0: for ever
+	GracePeriod    time.Duration `json:"grace_period_ns"` // how long requests in flight may finish after Duration or an interrupt; <0: for ever
+	AbortOnError   Abort         `json:"abort_on_error,omitzero"`
 
 	NumWarmups     int           `json:"num_warmups"`
 	WarmupDuration time.Duration `json:"warmup_duration_ns"`

@@ -62,7 +62,7 @@ func (b *Bench) Tenant(i int) *Bench {
 func (b *Bench) JoinTenants() {
 	own := b.Load
 	b.Load = Load{
-		RequestRate: Float(math.Inf(1)), Burstiness: 1, GracePeriod: own.GracePeriod,
+		RequestRate: Float(math.Inf(1)), Burstiness: 1, GracePeriod: own.GracePeriod, AbortOnError: own.AbortOnError,
 		ProbeRate: own.ProbeRate, Seed: own.Seed, RequestIDPrefix: own.RequestIDPrefix,
 	}
 	prompts, slots, rate, longest := 0, 0, 0.0, time.Duration(0)

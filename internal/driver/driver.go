@@ -34,13 +34,15 @@ type Config struct {
 	Sink    recorder.Sink
 	Clock   call.Clock
 	Retries int           // further attempts at a failed request
-	Grace   time.Duration // for requests in flight after Plan.Until; negative means for ever
+	Timeout time.Duration // of a request with all its attempts and the waits between them; 0: none
+	Grace   time.Duration // for requests in flight after Plan.Until or Stop; negative means for ever
+	Abort   Abort         // when failures end the run
 	Ahead   int           // requests encoded ahead of their due time
 
 	Warmup *Warmup // sent first, and handed over to the measured requests without draining
 
-	// Stop, when closed, ends sending; requests in flight finish. Canceling the context given to
-	// Run gives those up too.
+	// Stop, when closed, ends sending; requests in flight have Grace to finish. Canceling the context
+	// given to Run gives those up at once.
 	Stop <-chan struct{}
 	// Settle, if set, completes a record before it is kept, such as counting tokens.
 	Settle func(*call.Record)
@@ -77,11 +79,14 @@ type Result struct {
 	End     time.Duration // after the last record
 	Starved int           // dispatches that had to wait for the workload to make a request
 	Stopped bool          // ended by Stop or by the context, before the plan's end
+	Aborted string        // why failures ended it; empty where they did not
+	Refusal int           // the HTTP status of the last of those failures, 0 where it had none
 }
 
 // item is a request on its way to a worker.
 type item struct {
 	req        call.Request
+	seq        int // how many were let go before it
 	due        time.Duration
 	dispatched time.Duration
 }
@@ -105,6 +110,11 @@ type run struct {
 
 	measuring chan struct{} // closed at the first measured dispatch
 	timeUp    atomic.Bool   // sending ended because the plan's time is over
+
+	failures failures
+	aborted  chan struct{} // closed when failures end the run
+	why      string        // with refusal under mu
+	refusal  int
 }
 
 // feed keeps encoded requests of one source ready ahead of their due time.
@@ -130,7 +140,8 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	}
 	flight, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := &run{cfg: cfg, live: cfg.Live, ctx: flight, measure: call.Unset, measuring: make(chan struct{})}
+	r := &run{cfg: cfg, live: cfg.Live, ctx: flight, measure: call.Unset, measuring: make(chan struct{}), aborted: make(chan struct{})}
+	r.failures.rule = cfg.Abort
 	r.queue.more = sync.NewCond(&r.queue.mu)
 	stopFeeds := r.startFeeds(ctx)
 
@@ -153,6 +164,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	err := stopFeeds()
 	res.End = cfg.Clock.Now()
 	res.Tally, res.Starved, res.Measure = r.tally, r.starved, r.measure
+	res.Aborted, res.Refusal = r.why, r.refusal
 	if r.warm == nil {
 		res.Measure = res.Start
 	}
@@ -199,33 +211,39 @@ func (r *run) startFeeds(ctx context.Context) (stop func() error) {
 	}
 }
 
-// stopper closes the returned channel when sending must end: by the user's word or the plan's time
-// bound. After a time bound it also ends the grace period. disarm releases it and reports whether
-// the run was stopped by the user.
+// stopper closes the returned channel when sending must end: by the user's word, the plan's time bound
+// or failures. It also ends the grace period of what is then in flight; after failures there is none.
+// disarm releases it and reports whether the run was stopped by the user.
 func (r *run) stopper(ctx context.Context, start time.Duration, cancel context.CancelCauseFunc) (stop chan struct{}, disarm func() bool) {
 	stop = make(chan struct{})
 	quit := make(chan struct{})
 	var user bool
 	var wg sync.WaitGroup
 	wg.Go(func() {
+		cause := call.ErrCutoff
 		switch r.await(ctx, start, quit) {
 		case overQuit:
 			return
 		case overUser:
-			user = true
+			user, cause = true, call.ErrInterrupted
 		case overTime:
 			r.timeUp.Store(true)
-		}
-		close(stop)
-		if user || r.cfg.Grace < 0 {
+		case overFailed:
+			close(stop)
+			cancel(call.ErrAborted)
 			return
 		}
-		t := time.NewTimer(r.cfg.Grace)
-		defer t.Stop()
+		close(stop)
+		var graceOver <-chan time.Time
+		if r.cfg.Grace >= 0 {
+			graceOver = time.After(r.cfg.Grace)
+		}
 		select {
 		case <-quit:
-		case <-t.C:
-			cancel(call.ErrCutoff)
+		case <-r.aborted:
+			cancel(call.ErrAborted)
+		case <-graceOver:
+			cancel(cause)
 		}
 	})
 	return stop, func() bool {
@@ -241,6 +259,7 @@ type over int
 const (
 	overTime over = iota
 	overUser
+	overFailed
 	overQuit
 )
 
@@ -272,6 +291,8 @@ func (r *run) await(ctx context.Context, start time.Duration, quit <-chan struct
 			return overUser
 		case <-r.cfg.Stop:
 			return overUser
+		case <-r.aborted:
+			return overFailed
 		case <-until:
 			return overTime
 		}
@@ -329,8 +350,7 @@ func (r *run) closedLoop(stop <-chan struct{}, start time.Duration) {
 				if r.expired(&req, start, now) {
 					return
 				}
-				r.noteDue(&req, now)
-				due = r.serve(item{req: req, due: due, dispatched: now})
+				due = r.serve(item{req: req, seq: r.noteDue(&req, now), due: due, dispatched: now})
 			}
 		})
 	}
@@ -387,11 +407,10 @@ func (r *run) letGo(wg *sync.WaitGroup, stop <-chan struct{}, start time.Duratio
 			break
 		}
 		now := r.cfg.Clock.Now()
-		r.noteDue(&req, now)
 		if r.cfg.Plan.Slept {
 			drift += now - due
 		}
-		it := item{req: req, due: due, dispatched: now}
+		it := item{req: req, seq: r.noteDue(&req, now), due: due, dispatched: now}
 		switch {
 		case !let:
 			late = append(late, it)
@@ -408,7 +427,7 @@ func (r *run) letGo(wg *sync.WaitGroup, stop <-chan struct{}, start time.Duratio
 // next takes the next encoded request, from the warm-up while that lasts; it counts when there was
 // none ready.
 func (r *run) next(stop <-chan struct{}, start time.Duration) (call.Request, bool) {
-	if stopped(stop) {
+	if stopped(stop) || stopped(r.aborted) {
 		return call.Request{}, false
 	}
 	return r.draw(stop, start)
@@ -475,14 +494,15 @@ func (r *run) expired(req *call.Request, start, now time.Duration) bool {
 	return now >= start+r.cfg.Plan.Until
 }
 
-// noteDue counts a request that is let go.
-func (r *run) noteDue(req *call.Request, now time.Duration) {
+// noteDue counts a request that is let go, and returns how many were before it.
+func (r *run) noteDue(req *call.Request, now time.Duration) (before int) {
 	r.live.Due.Add(1)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	before = r.tally.Due
 	r.tally.Due++
 	if req.Phase != call.Measure {
-		return
+		return before
 	}
 	if r.measure == call.Unset {
 		close(r.measuring)
@@ -492,6 +512,7 @@ func (r *run) noteDue(req *call.Request, now time.Duration) {
 		}
 	}
 	r.measure = min(r.measure, now)
+	return before
 }
 
 func (r *run) began(at time.Duration) {
@@ -512,33 +533,87 @@ func (r *run) slot() {
 	}
 }
 
-// send sends one request, and again while it fails and attempts are left; each attempt is a record. It
-// returns when the last one ended, and what the answer leads to.
+// maxRetryWait bounds how long a server's Retry-After delays the next attempt.
+const maxRetryWait = 30 * time.Second
+
+// send sends one request, and again while it fails and attempts and time are left; each attempt is a
+// record. It returns when the last one ended, and what the answer leads to.
 func (r *run) send(it item) (end time.Duration, turns []workload.Turn) {
 	n := r.live.InFlight.Add(1)
 	for m := r.live.MaxInFlight.Load(); n > m && !r.live.MaxInFlight.CompareAndSwap(m, n); m = r.live.MaxInFlight.Load() {
 	}
 	defer r.live.InFlight.Add(-1)
+	ctx, giveUp := r.ctx, func() {}
+	if r.cfg.Retries > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel, giveUp = r.bounded()
+		defer cancel()
+	}
 	for attempt := 0; ; attempt++ {
 		it.req.Attempt = attempt
 		started := r.cfg.Clock.Now()
 		r.live.Sent.Add(1)
-		rec := r.cfg.Doer.Do(r.ctx, &it.req)
+		rec := r.cfg.Doer.Do(ctx, &it.req)
 		rec.Due, rec.Dispatched, rec.Started = it.due, it.dispatched, started
-		rec.Retried = rec.Outcome == call.Failed && attempt < r.cfg.Retries && r.ctx.Err() == nil
-		again, wait := rec.Retried, rec.RetryWait
+		wait := min(rec.RetryWait, maxRetryWait)
+		rec.Retried = rec.Outcome == call.Failed && attempt < r.cfg.Retries && ctx.Err() == nil && inTime(ctx, &rec, wait)
+		again := rec.Retried
 		end = rec.End
 		turns = r.follow(&rec) // before the text is let go
 		r.keep(&rec)
+		r.look(it.seq, &rec)
 		if !again {
 			return end, turns
 		}
-		if wait > 0 {
-			select {
-			case <-time.After(min(wait, 30*time.Second)):
-			case <-r.ctx.Done():
-			}
+		select {
+		case <-time.After(wait):
+		case <-r.stop: // the attempt that was promised becomes the record of being given up
+			giveUp()
+		case <-ctx.Done():
 		}
+	}
+}
+
+// bounded is the context of one request with all its attempts and the waits between them. giveUp ends it
+// for the reason that sending has ended.
+func (r *run) bounded() (ctx context.Context, cancel context.CancelFunc, giveUp func()) {
+	ctx, end := context.WithCancelCause(r.ctx)
+	cancel = func() { end(nil) }
+	giveUp = func() {
+		if r.timeUp.Load() {
+			end(call.ErrCutoff)
+		}
+		end(call.ErrInterrupted)
+	}
+	if r.cfg.Timeout <= 0 {
+		return ctx, cancel, giveUp
+	}
+	ctx, stop := context.WithTimeoutCause(ctx, r.cfg.Timeout, fmt.Errorf("%w after %v with all its attempts (--request-timeout)", call.ErrTimeout, r.cfg.Timeout))
+	return ctx, func() { stop(); end(nil) }, giveUp
+}
+
+// inTime reports whether the time of a request allows for another attempt after a wait, and says so in
+// the record where it does not.
+func inTime(ctx context.Context, rec *call.Record, wait time.Duration) bool {
+	deadline, ok := ctx.Deadline()
+	if !ok || time.Until(deadline) > wait {
+		return true
+	}
+	rec.Err += fmt.Sprintf(" (not sent again: a wait of %v is beyond --request-timeout)", wait)
+	return false
+}
+
+// look ends the run when too much has failed.
+func (r *run) look(seq int, rec *call.Record) {
+	why := r.failures.add(seq, rec)
+	if why == "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.why == "" {
+		r.why, r.refusal = why, rec.Status
+		close(r.aborted)
 	}
 }
 

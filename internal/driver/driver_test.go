@@ -95,6 +95,30 @@ func (s *server) Do(ctx context.Context, r *call.Request) call.Record {
 	return rec
 }
 
+// pick has the first requests answered by one server and the others by another.
+type pick struct{ first, rest *server }
+
+func (p pick) Prepare(r *call.Request) error { return p.first.Prepare(r) }
+
+func (p pick) Do(ctx context.Context, r *call.Request) call.Record {
+	if r.ID < FirstAlike {
+		return p.first.Do(ctx, r)
+	}
+	return p.rest.Do(ctx, r)
+}
+
+// asking is a server that asks for a wait before the next attempt.
+type asking struct {
+	*server
+	after time.Duration
+}
+
+func (a asking) Do(ctx context.Context, r *call.Request) call.Record {
+	rec := a.server.Do(ctx, r)
+	rec.RetryWait = a.after
+	return rec
+}
+
 type trial struct {
 	res  Result
 	recs []call.Record
@@ -104,14 +128,41 @@ type trial struct {
 func play(t testing.TB, cfg Config, srv *server) trial {
 	t.Helper()
 	mem := recorder.NewMemory(0)
-	cfg.Clock, cfg.Doer, cfg.Sink = call.NewClock(), srv, mem
-	srv.clock, srv.gathered = cfg.Clock, make(chan struct{})
+	cfg.Sink = mem
+	return trial{playWith(t, cfg, srv), mem.Records(), srv}
+}
+
+// playWith runs against whatever answers; where that is made of servers, they share the run's clock.
+func playWith(t testing.TB, cfg Config, doer Doer) Result {
+	t.Helper()
+	mem := recorder.NewMemory(0)
+	if cfg.Sink == nil {
+		cfg.Sink = mem
+	} else {
+		mem, _ = cfg.Sink.(*recorder.Memory)
+	}
+	cfg.Clock, cfg.Doer = call.NewClock(), doer
+	for _, srv := range serversOf(doer) {
+		srv.clock, srv.gathered = cfg.Clock, make(chan struct{})
+	}
 	res, err := Run(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	checkLaws(t, res, mem.Records())
-	return trial{res, mem.Records(), srv}
+	return res
+}
+
+func serversOf(doer Doer) []*server {
+	switch d := doer.(type) {
+	case *server:
+		return []*server{d}
+	case pick:
+		return []*server{d.first, d.rest}
+	case asking:
+		return []*server{d.server}
+	}
+	return nil
 }
 
 // checkLaws holds on every run: each due request has one fate, each attempt one record, and no stamp
@@ -313,7 +364,7 @@ func TestStopDrainsAndCancelGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stop := make(chan struct{})
 		time.AfterFunc(150*time.Millisecond, func() { close(stop) })
-		got := play(t, Config{Plan: must(schedule.Closed(5, 1000)), Source: &numbers{n: 1000}, Stop: stop}, &server{takes: 400 * time.Millisecond})
+		got := play(t, Config{Plan: must(schedule.Closed(5, 1000)), Source: &numbers{n: 1000}, Stop: stop, Grace: -1}, &server{takes: 400 * time.Millisecond})
 		if got.res.Tally.OK != 5 || !got.res.Stopped {
 			t.Errorf("after stop: %+v, stopped %v; want the 5 in flight done", got.res.Tally, got.res.Stopped)
 		}

@@ -54,8 +54,7 @@ func (r *run) turn(t workload.Turn, end time.Duration) (item, bool) {
 		return item{}, false
 	}
 	now := r.cfg.Clock.Now()
-	r.noteDue(&t.Request, now)
-	return item{req: t.Request, due: due, dispatched: now}, true
+	return item{req: t.Request, seq: r.noteDue(&t.Request, now), due: due, dispatched: now}, true
 }
 
 // follow asks the source of a measured request what its answer leads to. Warm-up requests come from another

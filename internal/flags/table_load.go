@@ -40,8 +40,13 @@ func loadFlags(b *config.Bench) []Def {
 		},
 		{
 			Name: "grace-period", Group: GroupLoad, Default: "30s", value: grace(&l.GracePeriod),
-			Help: "how long requests in flight may go on after --duration before they are cut off; inf waits for all",
+			Help: "how long requests in flight may go on after --duration, an interrupt or a SIGTERM before they are given up; inf waits for all",
 			Also: also("benchmark-grace-period"),
+		},
+		{
+			Name: "abort-on-error", Group: GroupLoad, Main: true, Default: "auto", value: abort(&l.AbortOnError),
+			Help: "end the run at failed requests: 20 in a row, 10% of them, 20,10% for either, or off; " +
+				"auto ends it when the first 10 all fail alike, or 20 in a row find nobody to connect to",
 		},
 		{
 			Name: "stages", Group: GroupLoad, Main: true, value: stages(&l.Stages),

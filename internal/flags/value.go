@@ -422,6 +422,10 @@ func stages(p *config.Stages) *value {
 	return parsed(p, "TIME@RATE,...", config.ParseStages, config.Stages.String)
 }
 
+func abort(p *config.Abort) *value {
+	return parsed(p, "BOUND", config.ParseAbort, config.Abort.String)
+}
+
 func metrics(p *[]config.Metric) *value {
 	return parsed(p, "LIST", config.ParseMetrics, func(ms []config.Metric) string {
 		out := make([]string, len(ms))

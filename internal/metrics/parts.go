@@ -83,7 +83,7 @@ func (m *matcher) match() Match {
 func (z *summarizer) failures(recs []call.Record) {
 	f := &z.s.Failures
 	f.Kinds, f.Statuses = []FailureKind{}, map[string]int{}
-	at := map[call.Fault]int{}
+	at := map[string]int{}
 	for _, r := range z.recs {
 		if r.Outcome == call.OK {
 			if r.Attempt > 0 {
@@ -91,11 +91,15 @@ func (z *summarizer) failures(recs []call.Record) {
 			}
 			continue
 		}
-		i, seen := at[r.Fault]
+		k := FailureKind{Kind: r.Fault, Example: r.Err}
+		if r.Fault == call.FaultStatus {
+			k.Status = r.Status
+		}
+		i, seen := at[k.Name()]
 		if !seen {
 			i = len(f.Kinds)
-			at[r.Fault] = i
-			f.Kinds = append(f.Kinds, FailureKind{Kind: r.Fault, Example: r.Err})
+			at[k.Name()] = i
+			f.Kinds = append(f.Kinds, k)
 		}
 		f.Kinds[i].Count++
 		if r.Status != 0 {
@@ -109,7 +113,7 @@ func (z *summarizer) failures(recs []call.Record) {
 		}
 	}
 	slices.SortStableFunc(f.Kinds, func(a, b FailureKind) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Kind, b.Kind))
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name(), b.Name()))
 	})
 	z.attempts(recs)
 }

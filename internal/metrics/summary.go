@@ -177,9 +177,13 @@ type Failures struct {
 // FailureKind groups requests that ended for the same reason.
 type FailureKind struct {
 	Kind    call.Fault `json:"kind"`
+	Status  int        `json:"status,omitempty"` // HTTP, where that is the failure
 	Count   int        `json:"count"`
 	Example string     `json:"example"` // message of the first of them
 }
+
+// Name is what people call it.
+func (k FailureKind) Name() string { return k.Kind.Named(k.Status) }
 
 // Shed is load the server refused (429, or 503 with Retry-After); every attempt counts.
 type Shed struct {

@@ -362,7 +362,9 @@ func TestFailuresByHand(t *testing.T) {
 	want := Failures{
 		Share: 1 / 7.0,
 		Kinds: []FailureKind{
-			{call.FaultLocal, 1, "no body"}, {call.FaultCutoff, 1, "cut off"}, {call.FaultStatus, 1, "status 500: boom"},
+			{Kind: call.FaultStatus, Status: 500, Count: 1, Example: "status 500: boom"},
+			{Kind: call.FaultLocal, Count: 1, Example: "no body"},
+			{Kind: call.FaultCutoff, Count: 1, Example: "cut off"},
 		},
 		Statuses: map[string]int{"500": 1},
 		CutOff:   1, Attempts: 8, Retries: 1, Recovered: 1,

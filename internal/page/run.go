@@ -302,7 +302,7 @@ func failures(index int, r *result.Run) *errorView {
 func kinds(f metrics.Failures) *grid {
 	g := &grid{Label: "Errors by kind", Class: "sort", Head: []head{{Text: "Kind"}, {Text: "Count", Class: "n"}, {Text: "Example"}}}
 	for _, k := range f.Kinds {
-		g.Rows = append(g.Rows, []cell{{Text: string(k.Kind)}, num(float64(k.Count), 0), {Text: k.Example, Class: "value"}})
+		g.Rows = append(g.Rows, []cell{{Text: k.Name()}, num(float64(k.Count), 0), {Text: k.Example, Class: "value"}})
 	}
 	var statuses []string
 	for code := range f.Statuses {

@@ -40,6 +40,9 @@ func Findings(w io.Writer, run *result.Run) error {
 func Text(w io.Writer, run *result.Run) error {
 	s := new(sheet)
 	s.hang("Run      ", fmt.Sprintf("%s (%s)", run.ID, run.State))
+	if run.Aborted != "" {
+		s.hang("Aborted  ", clip(harmless(run.Aborted), 5*maxColumns))
+	}
 	if !run.Started.IsZero() {
 		s.hang("Started  ", run.Started.Format("2006-01-02 15:04:05 -0700"))
 	}
@@ -206,7 +209,7 @@ func failures(s *sheet, m *metrics.Summary) {
 	}
 	s.section("Not answered", "requests")
 	for _, k := range m.Failures.Kinds {
-		s.row(string(k.Kind), strconv.Itoa(k.Count))
+		s.row(k.Name(), strconv.Itoa(k.Count))
 		if k.Example != "" {
 			s.hang("    ", "such as: "+clip(harmless(k.Example), 3*maxColumns))
 		}

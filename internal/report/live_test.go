@@ -24,7 +24,7 @@ func snapshot() Snapshot {
 		InFlight: 64, Waiting: 12, SentRate: 12.94, DoneRate: 12.4, OutRate: 1589.2,
 		TTFT:   Quantiles{412, 51200 * time.Microsecond, 73400 * time.Microsecond},
 		ITL:    Quantiles{41200, 10100 * time.Microsecond, 11 * time.Millisecond},
-		Failed: 3, Errors: []ErrorCount{{call.FaultTimeout, 2}, {call.FaultStatus, 1}},
+		Failed: 3, Errors: []ErrorCount{{"timeout", 2}, {"HTTP 404", 1}},
 		Verdict: "SUSPECT", Note: "3 requests were sent more than 1 ms late",
 	}
 }

@@ -29,7 +29,7 @@ type Progress struct {
 	ended  int64 // of those counted by Sent
 	failed int
 	tokens int64
-	errors map[call.Fault]int
+	errors map[string]int
 	ttft   *hdrhistogram.Histogram // microseconds
 	itl    *hdrhistogram.Histogram
 	marks  []mark // the last few seconds, oldest first
@@ -52,7 +52,7 @@ const (
 // NewProgress starts counting towards total requests; 0 when their number is not known.
 func NewProgress(total int) *Progress {
 	p := &Progress{
-		errors: make(map[call.Fault]int),
+		errors: make(map[string]int),
 		ttft:   hdrhistogram.New(1, highest, 3),
 		itl:    hdrhistogram.New(1, highest, 3),
 		until:  call.Unset,
@@ -88,7 +88,7 @@ func (p *Progress) Record(r *call.Record) error {
 	p.done++
 	if r.Outcome != call.OK {
 		p.failed++
-		p.errors[r.Fault]++
+		p.errors[r.Fault.Named(r.Status)]++
 		return nil
 	}
 	p.tokens += int64(r.Out.N)

@@ -77,7 +77,7 @@ func TestProgressCountsOnlyFates(t *testing.T) {
 	fate(func(r *call.Record) { r.Phase = call.Warmup })
 	fate(func(r *call.Record) { r.Phase = call.Probe })
 	fate(func(r *call.Record) { r.Retried, r.Outcome, r.Fault = true, call.Failed, call.FaultReset })
-	fate(func(r *call.Record) { r.Outcome, r.Fault = call.Failed, call.FaultStatus })
+	fate(func(r *call.Record) { r.Outcome, r.Fault, r.Status = call.Failed, call.FaultStatus, 500 })
 	fate(func(r *call.Record) { r.Outcome, r.Fault = call.Failed, call.FaultTimeout })
 	fate(func(r *call.Record) { r.Outcome, r.Fault = call.Failed, call.FaultTimeout })
 	fate(func(r *call.Record) { r.Outcome, r.Fault = call.Canceled, call.FaultCutoff })
@@ -85,7 +85,7 @@ func TestProgressCountsOnlyFates(t *testing.T) {
 		r.Chunks = []call.Chunk{{At: 2 * time.Hour}, {At: time.Hour}} // beyond the histogram, and backwards
 	})
 	s := p.Snapshot(5 * time.Second)
-	want := []ErrorCount{{call.FaultTimeout, 2}, {call.FaultCutoff, 1}, {call.FaultStatus, 1}}
+	want := []ErrorCount{{"timeout", 2}, {"HTTP 500", 1}, {"cutoff", 1}}
 	if d := cmp.Diff(want, s.Errors); d != "" {
 		t.Error(d)
 	}

@@ -5,8 +5,6 @@ import (
 	"math"
 	"strings"
 	"time"
-
-	"spate/internal/call"
 )
 
 // Snapshot is a run as it stands at one moment.
@@ -37,7 +35,7 @@ type Quantiles struct {
 
 // ErrorCount is how often one kind of failure happened.
 type ErrorCount struct {
-	Kind call.Fault
+	Kind string
 	N    int
 }
 
@@ -157,13 +155,12 @@ func (q Quantiles) text() string {
 }
 
 func errorText(s Snapshot) string {
-	kinds := make([]string, 0, len(s.Errors))
-	for _, e := range s.Errors {
-		kinds = append(kinds, fmt.Sprintf("%s %d", e.Kind, e.N))
-	}
 	text := fmt.Sprintf("%d failed", s.Failed)
-	if len(kinds) > 0 {
-		text += ": " + strings.Join(kinds, ", ")
+	if len(s.Errors) == 1 {
+		return text + ": " + s.Errors[0].Kind
+	}
+	for i, e := range s.Errors {
+		text += []string{": ", ", "}[min(i, 1)] + fmt.Sprintf("%d %s", e.N, e.Kind)
 	}
 	return text
 }

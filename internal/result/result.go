@@ -28,6 +28,7 @@ const (
 	Running     State = "running"     // in run.json, before there is a result
 	Complete    State = "complete"    // came to its planned end
 	Interrupted State = "interrupted" // stopped by the user; what had finished is in it
+	Aborted     State = "aborted"     // ended by failed requests; what had finished is in it
 	Recovered   State = "recovered"   // computed from the records of a run that never wrote its result
 )
 
@@ -38,7 +39,8 @@ type Run struct {
 	State       State             `json:"state"`
 	Started     time.Time         `json:"started"` // wall clock; every other time is an offset from it
 	Ended       time.Time         `json:"ended,omitzero"`
-	Tool        string            `json:"tool"` // name and version
+	Aborted     string            `json:"aborted,omitempty"` // why failed requests ended it
+	Tool        string            `json:"tool"`              // name and version
 	Command     []string          `json:"command"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Server      Server            `json:"server"`

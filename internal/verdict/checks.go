@@ -270,7 +270,7 @@ func failures(in *Input) Finding {
 	hint := "read the error-adjusted percentiles"
 	if len(s.Failures.Kinds) > 0 {
 		k := s.Failures.Kinds[0]
-		hint = fmt.Sprintf("most frequent: %s (%d): %s", k.Kind, k.Count, k.Example)
+		hint = fmt.Sprintf("most frequent: %s (%d): %s", k.Name(), k.Count, k.Example)
 		if f := refusedFields(k.Example); len(f) > 0 {
 			hint += "; to leave that out: --extra-body." + strings.Join(f, " null --extra-body.") + " null"
 		}

@@ -1,0 +1,57 @@
+package bench
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"spate/internal/probe"
+)
+
+// maxListed bounds how many of a server's models an error names.
+const maxListed = 8
+
+// hint says what a refusal with this status is about and what to do, empty where the server's own words
+// must do.
+func (s *session) hint(status int) string {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		if s.Config.Target.APIKey == "" {
+			return "the server wants a key: set OPENAI_API_KEY or give --api-key"
+		}
+		return "the server refuses the key: see --api-key and OPENAI_API_KEY"
+	case http.StatusNotFound:
+		if has := modelList(s.target.info.Models); has != "" && !lists(s.target.info.Models, s.target.served) {
+			return fmt.Sprintf("the server has no model %q; it has %s: see --model and --served-model-name", s.target.served, has)
+		}
+		return "see --endpoint, which is " + s.Config.Target.Endpoint + ", and --model"
+	case http.StatusMethodNotAllowed:
+		return "see --endpoint, which is " + s.Config.Target.Endpoint + ", and --backend"
+	}
+	return ""
+}
+
+func lists(models []probe.Model, name string) bool {
+	return slices.ContainsFunc(models, func(m probe.Model) bool { return m.ID == name })
+}
+
+// modelList is the server's models in words; empty when it named none.
+func modelList(models []probe.Model) string {
+	var names []string
+	for _, m := range models {
+		names = append(names, m.ID)
+	}
+	if len(names) > maxListed {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
+	}
+	return strings.Join(names, ", ")
+}
+
+// whyAborted is why failed requests ended the run, with the way on.
+func (s *session) whyAborted(why string, status int) string {
+	if h := s.hint(status); h != "" {
+		why += "; " + h
+	}
+	return why
+}
