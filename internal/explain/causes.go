@@ -25,9 +25,19 @@ func clientBound(in *Input) *Cause {
 		if f.Level == verdict.Invalid {
 			c.Confidence = High
 		}
+		c.Share = max(c.Share, in.clientShare(f))
 		c.Evidence = append(c.Evidence, Evidence{What: "check " + f.Name, Value: f.Figure, Unit: f.Unit, From: "the client's verdict"})
 	}
 	return c
+}
+
+// clientShare is the share of a request's time that a finding on the client explains, at most: a lag beside the latency
+// it is not part of, or the part of the run's time or work that was taken away.
+func (in *Input) clientShare(f verdict.Finding) float64 {
+	if f.Unit == "ms" {
+		return over(f.Figure, f.Figure+in.E2EL.Mean)
+	}
+	return min(1, f.Figure)
 }
 
 // full is the used share of the cache from which on there is no room for another request.
@@ -54,6 +64,7 @@ func kvCacheFull(in *Input) *Cause {
 		return nil
 	}
 	c := cacheFull("The KV cache was full: requests waited for memory that running ones held.")
+	c.Share = in.queueShare()
 	if n > 0 {
 		c.say("moments with the cache above 95 % and requests waiting", share, "share", in.LooksFrom)
 		c.say("requests waiting then, mean", waiting/float64(n), "requests", in.LooksFrom)
@@ -92,7 +103,7 @@ func kvByLittle(in *Input) *Cause {
 		return nil
 	}
 	c := cacheFull(fmt.Sprintf("Requests queued while %.0f were decoded at once, fewer than engines allow by default: the KV cache may have been full.", decoded))
-	c.Confidence = Low
+	c.Confidence, c.Share = Low, waited
 	c.say("decoded at once, by Little's law", decoded, "requests", in.Source)
 	c.say("cache they hold", held, "tokens", in.Source)
 	c.say("share of E2EL before the first token", waited, "share", in.Source)
@@ -104,6 +115,16 @@ func kvByLittle(in *Input) *Cause {
 // for its first token.
 func (in *Input) decoded() (requests, waited float64) {
 	return in.RequestRate * (in.E2EL.Mean - in.TTFT.Mean) / 1000, over(in.TTFT.Mean, in.E2EL.Mean)
+}
+
+// queueShare is the share of its time that a request waited in the server's queue; where the server does not tell, all
+// of the time before the first token.
+func (in *Input) queueShare() float64 {
+	if in.Server != nil && in.Server.Queue != nil && in.E2EL.Mean > 0 {
+		return min(1, in.Server.Queue.MeanMS/in.E2EL.Mean)
+	}
+	_, waited := in.decoded()
+	return min(1, waited)
 }
 
 // usual are the numbers of sequences that engines take at most when nobody says otherwise, or that people choose.
@@ -151,6 +172,7 @@ func maxNumSeqs(in *Input) *Cause {
 	}
 	known := in.MaxSeqs > 0 && p.most >= 0.97*float64(in.MaxSeqs)
 	c := atMaxSeqs(p.most)
+	c.Share = in.queueShare()
 	switch {
 	case known, isUsual(p.most) && p.at >= 0.5 && p.n >= 3:
 		c.Confidence = High
@@ -172,9 +194,11 @@ func maxNumSeqs(in *Input) *Cause {
 }
 
 // chosen reports whether a number that running requests stand still at looks like somebody's setting. An engine that
-// is busy with long prompts also runs a steady number, a small one of no particular roundness.
+// is busy with long prompts also runs a steady number, a small one of no particular roundness; but then those that run
+// spend their time on prompts, too.
 func (in *Input) chosen(n float64) bool {
-	return in.MeanIn < 4*in.MeanOut || n >= 8 && math.Mod(n, 8) == 0
+	decoding := in.clocks() && in.Server.Prefill.MeanMS < 0.25*in.Server.Decode.MeanMS
+	return decoding || in.MeanIn < 4*in.MeanOut || n >= 8 && math.Mod(n, 8) == 0
 }
 
 func atMaxSeqs(n float64) *Cause {
@@ -208,7 +232,7 @@ func maxSeqsByLittle(in *Input) *Cause {
 		return nil
 	}
 	c := atMaxSeqs(limits[i])
-	c.Confidence = Medium
+	c.Confidence, c.Share = Medium, min(1, waited)
 	c.Sentence = fmt.Sprintf("Requests queued while as many were decoded at once as the server takes sequences: %.0f, by default or by flag.", limits[i])
 	c.say("decoded at once, by Little's law", decoded, "requests", in.Source)
 	c.say("share of E2EL before the first token", waited, "share", in.Source)
@@ -259,7 +283,7 @@ func prefillBound(in *Input) *Cause {
 		return nil
 	}
 	c := &Cause{
-		Name: PrefillBound, Kind: Limit, Confidence: sure,
+		Name: PrefillBound, Kind: Limit, Confidence: sure, Share: share,
 		Sentence: fmt.Sprintf("Computing prompts took the engine's time: %.0f %% of a request passed before its first token, with room for more requests.", 100*share),
 		Try: []string{
 			"--max-num-batched-tokens 8192 or more for throughput; chunked prefill (--enable-chunked-prefill) with a smaller one for ITL",
@@ -321,7 +345,7 @@ func decodeBound(in *Input) *Cause {
 		return nil
 	}
 	c := &Cause{
-		Name: DecodeBound, Kind: Limit, Confidence: Medium,
+		Name: DecodeBound, Kind: Limit, Confidence: Medium, Share: share,
 		Sentence: fmt.Sprintf("Requests spent %.0f %% of their time in decoding, one token each %.1f ms.", 100*share, in.TPOT.Mean),
 		Try: []string{
 			"less to read per token: fp8 or int4 weights, --kv-cache-dtype fp8",

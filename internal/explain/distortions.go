@@ -12,9 +12,11 @@ func network(in *Input) *Cause {
 		if *in.Rest >= 0.5*in.TTFT.Mean {
 			c.Confidence = High
 		}
+		c.Share = min(1, over(*in.Rest, in.E2EL.Mean))
 		c.Sentence = fmt.Sprintf("%.1f ms of the mean TTFT of %.1f ms are neither the server's queue nor its prefill: the network, or its front end.", *in.Rest, in.TTFT.Mean)
 		c.say("TTFT less the server's queue and prefill", *in.Rest, "ms", in.ServerFrom)
 	case in.Rest == nil && in.RTT >= max(5, 0.3*in.TTFT.Mean):
+		c.Share = min(1, over(in.RTT, in.E2EL.Mean))
 		c.Sentence = fmt.Sprintf("Getting to the server and back takes %.1f ms, much of the mean TTFT of %.1f ms.", in.RTT, in.TTFT.Mean)
 	default:
 		return nil

@@ -51,6 +51,7 @@ type Cause struct {
 	Name       string     `json:"cause"`
 	Kind       Kind       `json:"kind"`
 	Confidence Confidence `json:"confidence,omitempty"`
+	Share      float64    `json:"latency_share,omitempty"` // of the mean time from due to answered that it explains, 0 to 1
 	Sentence   string     `json:"sentence"`
 	Evidence   []Evidence `json:"evidence,omitempty"`
 	Try        []string   `json:"try,omitempty"`   // flags and experiments, the most telling first
@@ -65,12 +66,12 @@ type Evidence struct {
 	From  string  `json:"from"` // who says so: records, the server's counters, the engine's log ...
 }
 
-// rules are asked in this order, which is also that of causes of equal confidence: what makes other evidence worthless
-// comes first.
+// rules are asked in this order, which is also that of causes that are equal otherwise: what makes other evidence
+// worthless comes first.
 var rules = []func(*Input) *Cause{clientBound, kvCacheFull, maxNumSeqs, prefillBound, decodeBound, network, prefixCache, belowCapacity}
 
-// Explain says what limited the run, the surest first. There is always at least one answer; when nothing can be told,
-// it says what would be needed.
+// Explain says what limited the run: what is more than a possibility comes first, and of that what explains the larger
+// share of latency. There is always at least one answer; when nothing can be told, it says what would be needed.
 func Explain(in Input) []Cause {
 	var out []Cause
 	for _, rule := range rules {
@@ -78,7 +79,9 @@ func Explain(in Input) []Cause {
 			out = append(out, *c)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Cause) int { return cmp.Compare(rank(a), rank(b)) })
+	slices.SortStableFunc(out, func(a, b Cause) int {
+		return cmp.Or(cmp.Compare(possible(a), possible(b)), cmp.Compare(weight(b), weight(a)), cmp.Compare(rank(a), rank(b)))
+	})
 	if !slices.ContainsFunc(out, settles) {
 		out = append(out, cannotTell(&in))
 	}
@@ -88,14 +91,30 @@ func Explain(in Input) []Cause {
 // settles reports whether a cause answers the question. A cache that was used does not, nor does a mere possibility.
 func settles(c Cause) bool { return c.Confidence != Low && c.Name != PrefixCache }
 
-// rank puts distortions by the client before all, then the surest.
+// possible is 1 for a cause that is one of several that fit.
+func possible(c Cause) int {
+	if c.Confidence == Low {
+		return 1
+	}
+	return 0
+}
+
+// minor is a share of latency below which causes are not ordered by it: half a millisecond of a client says less about
+// a run than that the server had headroom.
+const minor = 0.05
+
+func weight(c Cause) float64 {
+	if c.Share < minor {
+		return 0
+	}
+	return c.Share
+}
+
+// rank puts the surest first.
 func rank(c Cause) int {
 	r := map[Confidence]int{High: 0, Medium: 2, Low: 4}[c.Confidence]
 	if c.Kind == Headroom {
 		r++ // a limit that is as sure is more telling
-	}
-	if c.Name == ClientBound && c.Confidence == High {
-		r = -1
 	}
 	return r
 }

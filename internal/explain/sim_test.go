@@ -27,6 +27,7 @@ type scene struct {
 	repeats int           // prompts repeat after so many
 	before  bool          // the same prompts were sent once before the run
 	late    time.Duration // of the client, with every request
+	stamps  time.Duration // p99 of how late the client stamped
 }
 
 // engine is the simulated server of the scenes.
@@ -100,7 +101,7 @@ func (s scene) seen(res *cluster.Result) Input {
 	run.Plan.End = res.Duration
 	samples := counters(res)
 	run.Observe(samples, nil, 0)
-	run.Verdict = verdict.Judge(verdict.Input{Summary: run.Summary, Self: &verdict.Self{}, Settings: run.Plan.Judge})
+	run.Verdict = verdict.Judge(verdict.Input{Summary: run.Summary, Self: &verdict.Self{StampLagP99: s.stamps}, Settings: run.Plan.Judge})
 	r := harvest.FromRun(run)
 	in := From(&r, run)
 	in.AddRun(run, recs, samples)
@@ -192,6 +193,14 @@ func TestEachCause(t *testing.T) {
 			first: Network, sure: High, never: []string{MaxNumSeqs, KVCacheFull, PrefillBound},
 		},
 		{
+			name: "a queue, and a client that stamps a little late", scene: scene{server: profile.Override{MaxSeqs: 4, PrefixCaching: &off}, n: 200, in: 1024, out: 64, rate: 40, stamps: 8 * time.Millisecond},
+			first: MaxNumSeqs, sure: Medium, also: []string{ClientBound}, never: []string{KVCacheFull, PrefillBound, DecodeBound, BelowCapacity},
+		},
+		{
+			name: "headroom, and a client that stamps a little late", scene: scene{server: profile.Override{PrefixCaching: &off}, n: 60, in: 300, out: 60, rate: 3, stamps: 2 * time.Millisecond},
+			first: BelowCapacity, sure: High, also: []string{ClientBound}, never: []string{MaxNumSeqs, KVCacheFull, PrefillBound},
+		},
+		{
 			name: "late client", scene: scene{server: profile.Override{PrefixCaching: &off}, n: 40, in: 300, out: 50, rate: 10, late: 2 * time.Second},
 			first: ClientBound, sure: High, never: []string{MaxNumSeqs, KVCacheFull},
 		},
@@ -236,6 +245,9 @@ func lawful(t *testing.T, causes []Cause) {
 		seen[c.Name] = true
 		if c.Name != CannotTell && (len(c.Evidence) == 0 || len(c.Try) == 0 || c.Confidence == "") {
 			t.Errorf("%s has no evidence, no advice or no confidence: %+v", c.Name, c)
+		}
+		if c.Share < 0 || c.Share > 1 {
+			t.Errorf("%s explains %v of latency", c.Name, c.Share)
 		}
 		for _, e := range c.Evidence {
 			if e.From == "" || e.Unit == "share" && (e.Value < 0 || e.Value > 1) {

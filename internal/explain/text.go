@@ -20,7 +20,7 @@ func Write(w io.Writer, causes []Cause) error {
 		}
 		lead := c.Name
 		if c.Confidence != "" {
-			lead += " (" + string(c.Confidence) + " confidence)"
+			lead += " (" + string(c.Confidence) + " confidence" + c.explains() + ")"
 		}
 		hang(&b, lead+": ", "  ", c.Sentence)
 		for _, e := range c.Evidence {
@@ -35,6 +35,17 @@ func Write(w io.Writer, causes []Cause) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// explains says how much of the latency a cause explains, where it does.
+func (c *Cause) explains() string {
+	switch {
+	case c.Share <= 0:
+		return ""
+	case c.Share < 0.01:
+		return ", below 1 % of latency"
+	}
+	return fmt.Sprintf(", %.0f %% of latency", 100*c.Share)
 }
 
 // String is a figure with its unit and who says so.
