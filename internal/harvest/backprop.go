@@ -3,7 +3,7 @@ package harvest
 // The closed-loop client vllm_benchmark.py and its forks: one object, times in seconds.
 
 func isBackprop(n *node) bool {
-	return n.has("successful_requests", "total_time", "requests_per_second") && n.get("latency").has("average")
+	return n.has("successful_requests", "total_time") && n.get("latency").has("average")
 }
 
 // Its forks spell these differently.
@@ -23,11 +23,12 @@ func readBackprop(n *node) []Result {
 	for _, key := range backpropTTFT {
 		m.distribution("ttft", 1000, "seconds × 1000", n, key)
 	}
-	// Its speeds are per request and its percentiles of them are counted from the fast end; its time per
-	// token has the first token in it. Neither is what vLLM means, so they stay under their own names.
+	// Its speeds are per request and its percentiles of them are counted from the fast end, and the
+	// percentiles of its time per token are all the mean: they stay under their own names.
 	r.Extra.flatten("tokens_per_second", n.get("tokens_per_second"))
 	for _, key := range backpropTPOT {
 		r.Extra.flatten(key, n.get(key))
+		m.converted("mean_tpot_ms", 1000, "seconds × 1000, with the first token in it", n, key, "average")
 	}
 	r.Context.fact("num_prompts", n, "total_requests")
 	r.Context.fact("max_concurrency", n, "concurrency")

@@ -23,6 +23,23 @@ var loose = []string{
 	FormatGuideLLM, FormatLLMPerf, FormatGenAIPerfJSON, FormatGenAIPerfCSV, FormatAIPerfJSON, FormatAIPerfCSV, FormatEvalScope, FormatHFBench,
 }
 
+// complete computes the rates that follow from what was printed, where the tool's own are such quotients.
+func complete(r *Result) {
+	duration, ok := r.Metrics.Float("duration")
+	if !ok || !(duration > 0) || slices.Contains(loose, r.Format) {
+		return
+	}
+	for _, q := range quotients {
+		amount, _ := r.Metrics.Float(q.amounts[0])
+		if _, printed := r.Metrics.Get(q.rate); printed || !(amount > 0) || len(q.amounts) > 1 || q.rate == "input_throughput" {
+			continue // vLLM prints no input rate either
+		}
+		if rate := amount / duration; !math.IsInf(rate, 0) && !math.IsNaN(rate) {
+			r.Metrics.set(Figure{Name: q.rate, Text: formatFloat(rate), From: q.amounts[0] + " / duration"})
+		}
+	}
+}
+
 // check looks for contradictions within a result and lists them.
 func check(r *Result) {
 	report := func(kind Kind, format string, args ...any) {

@@ -97,7 +97,9 @@ func TestFormats(t *testing.T) {
 			file: "backprop.json", format: FormatBackprop, count: 2, index: 0,
 			figures: map[string]string{"completed": "10", "mean_e2el_ms": "750", "median_ttft_ms": "45", "p99_ttft_ms": "90"},
 			extra:   map[string]string{"tokens_per_second.p99": "98.0"},
-			from:    map[string]string{"median_ttft_ms": "time_to_first_token.p50, seconds × 1000"},
+			from: map[string]string{
+				"median_ttft_ms": "time_to_first_token.p50, seconds × 1000", "output_throughput": "total_output_tokens / duration",
+			},
 		},
 		{
 			file: "trtllm.json", format: FormatTRTJSON, count: 1,

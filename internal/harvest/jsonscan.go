@@ -10,6 +10,8 @@ import (
 type jsonRun struct {
 	push  jsonPush
 	line  int
+	first string // the line it began on, with what stood before it
+	after bool   // it began behind other words, so lines that make no result are read as text
 	held  []heldLine
 	bytes int
 }
@@ -34,13 +36,14 @@ func (s *scanner) beginJSON(text string, line int, whole bool) bool {
 	if at < 0 {
 		return false
 	}
-	s.json = &jsonRun{line: line}
+	s.json = &jsonRun{line: line, first: text, after: strings.Trim(text[:at], " \t[,") != ""}
 	s.feed(text[at:], line, whole)
 	return true
 }
 
 // jsonStart is where an object begins in a line, -1 when none does. Lists of objects are read as the
-// objects in them.
+// objects in them. Behind other words an object begins where it is known by its keys, or where the line
+// ends with its brace: what comes after it is on the lines below.
 func jsonStart(text string) int {
 	trimmed := strings.TrimLeft(text, " \t[,")
 	if strings.HasPrefix(trimmed, "{") {
@@ -49,6 +52,11 @@ func jsonStart(text string) int {
 			return len(text) - len(trimmed)
 		}
 		return -1
+	}
+	if len(text) <= maxText {
+		if end := strings.TrimRight(text, " \t"); strings.HasSuffix(end, "{") {
+			return len(end) - 1
+		}
 	}
 	at := strings.Index(text, `{"`)
 	if at < 0 {
@@ -66,7 +74,11 @@ func jsonStart(text string) int {
 func (s *scanner) feed(text string, line int, whole bool) {
 	j := s.json
 	if len(j.held) < maxHeldLines && j.bytes+len(text) < maxHeldBytes {
-		j.held = append(j.held, heldLine{text, line})
+		kept := text
+		if len(j.held) == 0 {
+			kept = j.first
+		}
+		j.held = append(j.held, heldLine{kept, line})
 		j.bytes += len(text)
 	}
 	used, done, err := j.push.feed(text, line)
@@ -78,7 +90,10 @@ func (s *scanner) feed(text string, line int, whole bool) {
 		s.failJSON(line, "it breaks off on line "+fmt.Sprint(line))
 	case done:
 		s.json = nil
-		s.object(j.push.root, line)
+		if found := s.object(j.push.root, line); !found && j.after {
+			s.again(j, line)
+			return
+		}
 		rest := strings.TrimLeft(text[used:], " \t,]")
 		if rest != "" {
 			s.line(rest, line, whole)
@@ -131,8 +146,8 @@ func (s *scanner) retry(h heldLine, start int) {
 	s.line(h.text, h.line, true)
 }
 
-// object takes a complete JSON object.
-func (s *scanner) object(root *node, line int) {
+// object takes a complete JSON object and reports whether it is a result.
+func (s *scanner) object(root *node, line int) bool {
 	results := readObject(root, s.file)
 	for _, r := range results {
 		if r.Source.EndLine == 0 {
@@ -148,6 +163,7 @@ func (s *scanner) object(root *node, line int) {
 	if len(results) == 0 && looksLikeResult(root) {
 		s.problem(root.line, Note, "JSON object has figures of a benchmark in no form known here")
 	}
+	return len(results) > 0
 }
 
 // resultKeys are keys of results besides vLLM's.

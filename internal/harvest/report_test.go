@@ -57,6 +57,9 @@ func TestReports(t *testing.T) {
 		if g.Source.File != w.File || g.Source.Line != w.Line || g.Format != w.Format {
 			t.Fatalf("result %d is %s at %s:%d, want %s at %s:%d", i, g.Format, g.Source.File, g.Source.Line, w.Format, w.File, w.Line)
 		}
+		if w.Format == FormatBackprop { // the account has what is printed in milliseconds and per second only
+			derivedAreRight(t, g.Metrics)
+		}
 		if diff := cmp.Diff(w.Metrics, g.Metrics); diff != "" {
 			t.Errorf("%s:%d: metrics (-want +got)\n%s", w.File, w.Line, diff)
 		}
@@ -72,6 +75,21 @@ func TestReports(t *testing.T) {
 			t.Errorf("%s:%d: error %q, want %q", w.File, w.Line, g.Error, w.Error)
 		}
 	}
+}
+
+// derivedAreRight checks the figures that follow from others, and takes them out.
+func derivedAreRight(t *testing.T, m map[string]any) {
+	t.Helper()
+	value := func(name string) float64 { v, _ := m[name].(float64); return v }
+	if got, want := value("output_throughput"), value("total_output_tokens")/value("duration"); !(math.Abs(got-want) < 1e-9*want) {
+		t.Errorf("output_throughput %v, want %v tokens / %v s", got, value("total_output_tokens"), value("duration"))
+	}
+	// Its time per token is the mean of latency / tokens: near the ratio of the means.
+	if got, want := value("mean_tpot_ms"), value("mean_e2el_ms")/(value("total_output_tokens")/value("completed")); !(math.Abs(got/want-1) < 0.2) {
+		t.Errorf("mean_tpot_ms %v, want about %v", got, want)
+	}
+	delete(m, "output_throughput")
+	delete(m, "mean_tpot_ms")
 }
 
 func reportFiles(t *testing.T) []string {

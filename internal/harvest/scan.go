@@ -225,6 +225,7 @@ func (s *scanner) emit() {
 	if r.EngineLog == nil {
 		r.EngineLog = []EngineSample{}
 	}
+	complete(r)
 	check(r)
 	s.out.Results = append(s.out.Results, *r)
 }
