@@ -233,15 +233,15 @@ func (s *session) environment() json.RawMessage {
 // stamp, where it could be measured there, and that of the runtime's poller elsewhere.
 func (s *session) selfOf(p *probe.Self, lag *client.Lag, log recorder.Stats) *verdict.Self {
 	v := &verdict.Self{
-		CPUShare: p.CPUShare, GCPauseMax: p.GCPause.Max, SchedLagP99: p.SchedLag.P99, SchedLagMax: p.SchedLag.Max,
-		StampLagP99: p.StampLag.P99, StampLagMax: p.StampLag.Max, StealShare: p.Steal, ClockJump: p.ClockStep,
+		CPUShare: p.CPUShare, GCPauseMax: p.GCPause.Max, SchedLagP99: p.SchedLag.P99, Gap: p.Gap, SchedLagMax: p.SchedLag.Max,
+		StampLagP99: p.StampLag.Low, StampLagMax: p.StampLag.Max, StealShare: p.Steal, ClockJump: p.ClockStep,
 		LogDropped: int(log.Missing), Arrivals: s.arrivalStamps(),
 	}
 	if p.Wall > 0 {
 		v.Throttled = p.Throttled.Seconds() / p.Wall.Seconds()
 	}
 	if lag != nil {
-		v.StampLagP99, v.StampLagMax = lag.P99, lag.Max
+		v.StampLagP99, v.StampLagMax = lag.Low, lag.Max
 	}
 	if log.FirstErr != "" {
 		v.DiskErrors = 1

@@ -77,6 +77,7 @@ type Lag struct {
 	N   int64         `json:"n"`
 	P50 time.Duration `json:"p50_ns"`
 	P99 time.Duration `json:"p99_ns"`
+	Low time.Duration `json:"p99_at_least_ns"` // what the p99 is above, by so many samples, in 99 of 100 cases
 	Max time.Duration `json:"max_ns"`
 }
 

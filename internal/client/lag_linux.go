@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"spate/internal/call"
+	"spate/internal/stats"
 )
 
 // lagProbe measures how late a reactor stamps: a kernel timer stands among its sockets, goes off at
@@ -71,7 +72,8 @@ func (rs *reactors) stampLag() (Lag, bool) {
 		r.lag.mu.Unlock()
 	}
 	at := func(q float64) time.Duration { return time.Duration(all.ValueAtQuantile(q)) * time.Microsecond }
-	return Lag{N: all.TotalCount(), P50: at(50), P99: at(99), Max: time.Duration(all.Max()) * time.Microsecond}, all.TotalCount() > 0
+	sure := 100 * float64(stats.SureRank(int(all.TotalCount()), 99)) / float64(max(1, all.TotalCount()))
+	return Lag{N: all.TotalCount(), P50: at(50), P99: at(99), Low: at(sure), Max: time.Duration(all.Max()) * time.Microsecond}, all.TotalCount() > 0
 }
 
 // resetLag forgets the samples taken so far.

@@ -231,7 +231,7 @@ func (in *Input) AddRun(run *result.Run, recs []call.Record, samples []observe.S
 }
 
 // clientChecks are the verdict's checks on the client itself.
-var clientChecks = []string{"send_lag", "late_work", "achieved_rate", "stamp_lag", "scheduler_lag", "own_cpu", "gc_pauses", "host_steal", "cpu_quota"}
+var clientChecks = []string{"client_gap", "send_lag", "late_work", "achieved_rate", "stamp_lag", "scheduler_lag", "own_cpu", "gc_pauses", "host_steal", "cpu_quota"}
 
 func clientFindings(v verdict.Verdict) []verdict.Finding {
 	var out []verdict.Finding

@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"runtime/metrics"
 	"time"
+
+	"spate/internal/stats"
 )
 
 // Lag summarises delays. Percentiles are upper edges of histogram bars, at most 7 % above the true value.
@@ -12,6 +14,7 @@ type Lag struct {
 	N   uint64        `json:"n"`
 	P50 time.Duration `json:"p50_ns"`
 	P99 time.Duration `json:"p99_ns"`
+	Low time.Duration `json:"p99_at_least_ns"` // what the p99 is above, by so many samples, in 99 of 100 cases
 	Max time.Duration `json:"max_ns"`
 }
 
@@ -48,11 +51,15 @@ func (h *histogram) add(d time.Duration) {
 }
 
 func (h *histogram) summary() Lag {
-	return Lag{N: h.n, P50: h.quantile(0.5), P99: h.quantile(0.99), Max: h.max}
+	return Lag{N: h.n, P50: h.quantile(0.5), P99: h.quantile(0.99), Low: h.at(uint64(stats.SureRank(int(h.n), 99))), Max: h.max}
 }
 
 func (h *histogram) quantile(q float64) time.Duration {
-	rank := uint64(math.Ceil(q * float64(h.n)))
+	return h.at(uint64(math.Ceil(q * float64(h.n))))
+}
+
+// at is the delay of a rank, counted from the shortest.
+func (h *histogram) at(rank uint64) time.Duration {
 	var seen uint64
 	for i, n := range h.bars {
 		if seen += n; n > 0 && seen >= rank {

@@ -26,6 +26,8 @@ type Self struct {
 	Other     float64       `json:"other_share"` // of the machine, used by other processes
 	Throttled time.Duration `json:"throttled_ns"`
 
+	Gap time.Duration `json:"gap_ns"` // the longest time in which the process did nothing at all
+
 	ClockStep  time.Duration `json:"clock_step_ns"`  // largest move of the wall clock against the monotonic one between looks
 	ClockDrift time.Duration `json:"clock_drift_ns"` // of the wall clock over the whole watch
 
@@ -45,7 +47,11 @@ type Watch struct {
 	done  chan struct{}
 	once  sync.Once
 
+	stop  chan struct{}
+	beats sync.WaitGroup
+
 	mu    sync.Mutex
+	gap   time.Duration
 	lag   histogram
 	clock clockWatch
 	rss   uint64
@@ -86,11 +92,35 @@ func StartSelf() *Watch {
 		cpus:  ReadHost("").CPUs(),
 		lags:  newLagSource(),
 		done:  make(chan struct{}),
+		stop:  make(chan struct{}),
 	}
 	w.clock.start = w.start
 	w.look()
 	go w.run()
+	w.beats.Go(w.beat)
 	return w
+}
+
+// beatEvery is the time between two beats: how exactly a gap is known.
+const beatEvery = 20 * time.Millisecond
+
+// beat looks for times in which the process did nothing: stopped by a signal, frozen with its container, or without a
+// processor. Whatever it was to stamp or send in that time, it did late.
+func (w *Watch) beat() {
+	tick := time.NewTicker(beatEvery)
+	defer tick.Stop()
+	for last := time.Now(); ; {
+		select {
+		case <-tick.C:
+			now := time.Now()
+			w.mu.Lock()
+			w.gap = max(w.gap, now.Sub(last)-beatEvery)
+			w.mu.Unlock()
+			last = now
+		case <-w.stop:
+			return
+		}
+	}
 }
 
 func (w *Watch) run() {
@@ -120,8 +150,12 @@ func (w *Watch) look() {
 
 // Stop ends the watch and returns all it saw.
 func (w *Watch) Stop() Self {
-	w.once.Do(w.lags.close)
+	w.once.Do(func() {
+		w.lags.close()
+		close(w.stop)
+	})
 	<-w.done
+	w.beats.Wait()
 	return w.Snapshot()
 }
 
@@ -135,6 +169,7 @@ func (w *Watch) Snapshot() Self {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s.StampLag = w.lag.summary()
+	s.Gap = w.gap
 	s.ClockStep, s.ClockDrift = w.clock.step, w.clock.drift
 	s.RSSPeak, s.HeapPeak = w.rss, w.heap
 	if s.RSSPeak == 0 {

@@ -241,3 +241,20 @@ func TestGCIsSeen(t *testing.T) {
 		t.Errorf("collections %d, pauses %+v", s.GCs, s.GCPause)
 	}
 }
+
+// TestGapIsSeen holds this process's beats up by taking the lock they need: whatever the reason, the time between two
+// beats is a gap.
+func TestGapIsSeen(t *testing.T) {
+	w := StartSelf()
+	defer w.Stop()
+	const held = 150 * time.Millisecond
+	w.mu.Lock()
+	time.Sleep(held)
+	w.mu.Unlock()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(beatEvery) {
+		if w.Snapshot().Gap >= held-2*beatEvery {
+			return
+		}
+	}
+	t.Errorf("a stop of %v is a gap of %v", held, w.Snapshot().Gap)
+}

@@ -60,6 +60,10 @@ func QuantileBounds(n int, p, confidence float64) Bounds {
 	return b
 }
 
+// SureRank is the 1-based rank of the sample that the p-th percentile of what was sampled from is above, in 99 of 100
+// cases. Few samples say little of a high percentile: their largest is above the p99 once in a while by chance alone.
+func SureRank(n int, p float64) int { return max(1, QuantileBounds(n, p, 0.98).Low) }
+
 // QuantileInterval reads the bounds off sorted data; an unbounded side is infinite.
 func QuantileInterval(sorted []float64, p, confidence float64) Interval {
 	b := QuantileBounds(len(sorted), p, confidence)

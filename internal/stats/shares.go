@@ -16,6 +16,15 @@ func ShareDifference(xA, nA, xB, nB int, confidence float64) Interval {
 	}
 }
 
+// Wilson is the score interval of a share: x of n had the property. It holds at shares of 0 and 1. Of nothing, nothing
+// is known.
+func Wilson(x, n int, confidence float64) Interval {
+	if n <= 0 {
+		return Interval{0, 1}
+	}
+	return wilson(x, n, CriticalT(math.Inf(1), confidence))
+}
+
 // wilson is the score interval of a share.
 func wilson(x, n int, z float64) Interval {
 	nf, p := float64(n), float64(x)/float64(n)

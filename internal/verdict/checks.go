@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"spate/internal/metrics"
+	"spate/internal/stats"
 )
 
 // This file holds the checks on the client and the load it made; server.go those on the server and
@@ -28,10 +29,42 @@ func grain(s *metrics.Summary) float64 {
 	return s.TTFT.Median
 }
 
+// What is said of a percentile must hold of what was sampled from, not of the sample: the p99 of 30 requests is the
+// latest of them, and one late request in 30 is no sign that one in a hundred is late. So lags are judged by what their
+// p99 is above, in 97.5 of 100 cases for requests and 99 of 100 for lags sampled beside them, and late requests by the
+// lower end of their share's interval.
+func sureP99(d metrics.Dist) float64 {
+	q, _ := d.At(99)
+	if q.Low != nil {
+		return *q.Low
+	}
+	return q.Value
+}
+
+// A gap bends a run when it is longer than this, and longer than a thousandth of the run up to a second; it ruins it
+// above the other, or a tenth of the run.
+const (
+	gapBends = 100.0 // ms
+	gapRuins = 1000.0
+)
+
+// clientGap judges the longest time in which the client did nothing at all: stopped, frozen, or without a processor.
+func clientGap(in *Input) Finding {
+	if in.Self == nil {
+		return unmeasured("Whether the client stood still was not watched.")
+	}
+	gap, run := inMS(in.Self.Gap), 1000*in.Summary.DurationS
+	bound := math.Min(gapRuins, math.Max(gapBends, 0.001*run))
+	return graded(gap, "ms", bound, math.Max(gapRuins, 0.1*run),
+		fmt.Sprintf("The client never stood still for long: %.0f ms at most.", gap),
+		fmt.Sprintf("the client stood still for %.0f ms: nothing was sent or read in that time, whatever the server did.", gap),
+		"find out what stopped it (a signal, a frozen container, a host that sleeps, other work on its cores), and repeat the run")
+}
+
 // sendLag judges how late requests left, p99, against the latency they were to measure.
 func sendLag(in *Input) Finding {
 	s := &in.Summary
-	lag := math.Max(s.Clocks.DispatchLag.P(99), s.Clocks.SendLag.P(99))
+	lag := math.Max(sureP99(s.Clocks.DispatchLag), sureP99(s.Clocks.SendLag))
 	if s.Clocks.DispatchLag.N == 0 {
 		return unmeasured("No request was dispatched, so there is no send lag.")
 	}
@@ -50,7 +83,7 @@ func lateWork(in *Input) Finding {
 		return unmeasured("There was no schedule to be late for.")
 	}
 	late := part(float64(in.Summary.Rates.Late10ms), float64(n))
-	return graded(late, "share", 0.01, 0.10,
+	return graded(stats.Wilson(in.Summary.Rates.Late10ms, n, 0.98).Low, "share", 0.01, 0.10,
 		"The schedule was kept: "+percent(late)+" of requests left more than 10 ms late.",
 		percent(late)+" of requests left more than 10 ms after they were due, so the arrival pattern is not the one asked for.",
 		"the client could not keep up: lower the rate, or run it on more or quieter cores")

@@ -41,6 +41,7 @@ type Self struct {
 	StampLagP99 time.Duration `json:"stamp_lag_p99_ns"` // bytes readable until read
 	StampLagMax time.Duration `json:"stamp_lag_max_ns"`
 	Arrivals    bool          `json:"arrival_stamps"`  // stamps are the kernel's arrival times, not those of reading
+	Gap         time.Duration `json:"gap_ns"`          // the longest time in which the process did nothing
 	StealShare  float64       `json:"steal_share"`     // CPU taken by the hypervisor, 0..1
 	ClockJump   time.Duration `json:"clock_jump_ns"`   // wall clock against monotonic clock, either way
 	Throttled   float64       `json:"throttled_share"` // of the run, held back by a CPU quota, 0..1
@@ -160,6 +161,7 @@ var checks = []check{
 	{"dropped_work", droppedWork},
 	{"cut_off", cutOff},
 	{"concurrency_cap", concurrencyCap},
+	{"client_gap", clientGap},
 	{"send_lag", sendLag},
 	{"late_work", lateWork},
 	{"achieved_rate", achievedRate},
