@@ -217,6 +217,7 @@ type Record struct {
 	Cached    Count // prompt tokens the server took from its prefix cache
 	Reason    Count // reasoning tokens within Out
 	ToolOut   Count // tool-call tokens within Out
+	Claimed   int   // output tokens the server claimed and the answer contradicts; 0 where it does not, see Doubt
 	BytesIn   int64 // response bytes read
 	Finish    string
 	Text      string // visible text, kept while it is needed

@@ -297,6 +297,7 @@ func (x *exchange) finish(end time.Duration) call.Record {
 	r.Chunks = x.chunks
 	r.Text, r.Thoughts, r.ToolText = string(x.text), string(x.thought), string(x.tool)
 	x.count()
+	r.Doubt()
 	r.Fault, r.Err = x.fault, bounded(x.err)
 	r.Outcome = call.OK
 	if x.fault != call.NoFault {

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"math"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -123,7 +122,7 @@ func millis(v *fastjson.Value, key string) time.Duration {
 
 func inUnits(n float64, unit time.Duration) time.Duration {
 	d := n * float64(unit)
-	if !(d > 0 && d < math.MaxInt64) {
+	if !(d > 0 && d <= float64(call.MaxTime)) {
 		return 0
 	}
 	return time.Duration(d)

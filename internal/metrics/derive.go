@@ -203,11 +203,17 @@ func guessTokens(dst []int32, chunks []call.Chunk, content, out int) ([]int32, T
 	return dst, source
 }
 
+// gapRun is n gaps of the same length, in seconds.
+type gapRun struct {
+	gap float64
+	n   int
+}
+
 // appendTokenITL adds the token-true inter-token latencies in seconds: the gap before a chunk of k
 // tokens counts as k gaps of one k-th. The tokens of the first chunk came together with the first
 // token and have no gap of their own. The sum is the time from the first to the last chunk that
 // bore tokens.
-func appendTokenITL(dst []float64, chunks []call.Chunk, tokens []int32) []float64 {
+func appendTokenITL(dst []gapRun, chunks []call.Chunk, tokens []int32) []gapRun {
 	prev := call.Unset
 	for i, k := range tokens {
 		if k <= 0 {
@@ -219,9 +225,7 @@ func appendTokenITL(dst []float64, chunks []call.Chunk, tokens []int32) []float6
 			if k > 1 {
 				gap /= float64(k)
 			}
-			for range k {
-				dst = append(dst, gap)
-			}
+			dst = append(dst, gapRun{gap, int(k)})
 		}
 		prev = at
 	}

@@ -2,9 +2,11 @@ package metrics
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -160,18 +162,68 @@ type builder struct{ percentiles []float64 }
 
 // dist describes xs, which it reorders; results are multiplied by scale.
 func (b *builder) dist(xs []float64, scale float64) Dist {
-	d := Dist{N: len(xs), Percentiles: make(Percentiles, 0, len(b.percentiles))}
-	d.Mean = stats.Mean(xs) * scale
-	d.Std = stats.Std(xs) * scale
+	mean, std := stats.Mean(xs), stats.Std(xs)
 	b.arrange(xs)
-	d.Median = stats.SortedMedian(xs) * scale
-	if len(xs) > 0 {
-		d.Min, d.Max = xs[0]*scale, xs[len(xs)-1]*scale
+	return b.describe(stats.Sorted(xs), mean, std, scale)
+}
+
+// describe reads a Dist off an ordered sample whose moments are known.
+func (b *builder) describe(o stats.Ordered, mean, std, scale float64) Dist {
+	n := o.Len()
+	d := Dist{N: n, Mean: mean * scale, Std: std * scale, Percentiles: make(Percentiles, 0, len(b.percentiles))}
+	d.Median = stats.MedianOf(o) * scale
+	if n > 0 {
+		d.Min, d.Max = o.At(0)*scale, o.At(n-1)*scale
 	}
 	for _, p := range b.percentiles {
-		d.Percentiles = append(d.Percentiles, quantile(xs, p, scale))
+		d.Percentiles = append(d.Percentiles, quantile(o, p, scale))
 	}
 	return d
+}
+
+// gapRuns is a sample of gaps in order, many of them the same: nothing here grows with how many, which a
+// server may have made up.
+type gapRuns struct {
+	runs []gapRun
+	ends []int // ranks just behind each run
+}
+
+// Len implements stats.Ordered.
+func (g gapRuns) Len() int {
+	if len(g.ends) == 0 {
+		return 0
+	}
+	return g.ends[len(g.ends)-1]
+}
+
+// At implements stats.Ordered.
+func (g gapRuns) At(rank int) float64 {
+	i, _ := slices.BinarySearch(g.ends, rank+1)
+	return g.runs[i].gap
+}
+
+// gaps describes runs of equal gaps, which it reorders, in milliseconds.
+func (b *builder) gaps(runs []gapRun) Dist {
+	g := gapRuns{runs, make([]int, len(runs))}
+	n := 0
+	sums := make([]float64, len(runs))
+	for i, r := range runs {
+		n += r.n
+		sums[i] = r.gap * float64(r.n)
+	}
+	mean := per(stats.Sum(sums), float64(n))
+	for i, r := range runs {
+		off := r.gap - mean
+		sums[i] = off * off * float64(r.n)
+	}
+	std := math.Sqrt(per(stats.Sum(sums), float64(n)))
+	slices.SortFunc(runs, func(a, b gapRun) int { return cmp.Compare(a.gap, b.gap) })
+	n = 0
+	for i, r := range runs {
+		n += r.n
+		g.ends[i] = n
+	}
+	return b.describe(g, mean, std, milli)
 }
 
 // arrange makes xs readable at the ranks that the percentiles need.
@@ -180,10 +232,10 @@ func (b *builder) arrange(xs []float64) {
 }
 
 // quantile reads one percentile off sorted (or arranged) data that may end in infinities.
-func quantile(sorted []float64, p, scale float64) Quantile {
+func quantile(sorted stats.Ordered, p, scale float64) Quantile {
 	q := Quantile{P: p, Floor: stats.Floor(p, confidence)}
-	q.Enough = len(sorted) >= q.Floor
-	if v := stats.SortedPercentile(sorted, p) * scale; math.IsInf(v, 1) {
+	q.Enough = sorted.Len() >= q.Floor
+	if v := stats.PercentileOf(sorted, p) * scale; math.IsInf(v, 1) {
 		q.Infinite = true
 	} else {
 		q.Value = v

@@ -29,6 +29,10 @@ func (z *summarizer) lengths() {
 			}
 		}
 		l.Finish[finish]++
+		if r.Claimed > 0 {
+			l.Contradicted++
+			l.MaxClaimed = max(l.MaxClaimed, r.Claimed)
+		}
 		if r.In.From == call.FromServer {
 			inMatch.add(r.Asked.N, r.In.N)
 		}

@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"spate/internal/call"
@@ -15,27 +17,45 @@ func (z *summarizer) buckets() (chunksPerS float64, requests int) {
 	}
 	first, last := z.span()
 	n := int((last-first+time.Second-1)/time.Second) + 1 // vLLM: ceil of the span, plus one
-	chunks, active := make([]int, n), make([]int, n+1)
+	// The seconds that nothing happened in take no room: a damaged log may name any.
+	chunks, active := map[int]int{}, map[int]int{}
 	// Stamps out of order, as a damaged log may have them, must not reach beyond the buckets.
 	at := func(t time.Duration) int { return min(n-1, max(0, int((t-first)/time.Second))) }
 	for _, r := range z.ok {
 		if len(r.Chunks) == 0 {
 			chunks[at(r.Sent)]++ // a TTFT of 0 is an event at the start
 		}
-		for _, c := range r.Chunks {
-			chunks[at(c.At)]++
-		}
+		perSecond(r.Chunks, at, chunks)
 		from := at(r.Sent)
 		active[from]++
 		active[max(from, at(endOf(r, z.run.EndRule)))+1]--
 	}
 	most, now := 0, 0
-	for k := range chunks {
-		most = max(most, chunks[k])
+	for _, n := range chunks {
+		most = max(most, n)
+	}
+	for _, k := range slices.Sorted(maps.Keys(active)) {
 		now += active[k]
 		requests = max(requests, now)
 	}
 	return float64(most), requests
+}
+
+// perSecond adds chunks to the bucket of each; neighbours fall into the same one and are added together.
+func perSecond(chunks []call.Chunk, at func(time.Duration) int, to map[int]int) {
+	bucket, n := 0, 0
+	for _, c := range chunks {
+		if k := at(c.At); k != bucket {
+			if n > 0 {
+				to[bucket] += n
+			}
+			bucket, n = k, 0
+		}
+		n++
+	}
+	if n > 0 {
+		to[bucket] += n
+	}
 }
 
 // span is from the first send to the last end of the successes.
@@ -47,11 +67,11 @@ func (z *summarizer) span() (first, last time.Duration) {
 	return first, last
 }
 
-// A token event packs its time into the high bits and its tokens into the low ones, so that sorting
-// by time needs no second array.
+// A token event packs its time into the high bits, which have room for call.MaxTime, and its tokens into
+// the low ones, so that sorting by time needs no second array. Tokens that do not fit are in a map.
 const (
-	payloadBits = 16
-	payloadMax  = 1<<payloadBits - 1
+	payloadBits = 8
+	payloadMax  = 1<<payloadBits - 1 // the sum of all such events of that moment is in the map
 )
 
 // tokenEvents lists when how many tokens came. Peak, batches, window and series all read it, so the
@@ -62,22 +82,42 @@ func (z *summarizer) tokenEvents(chunks int) {
 	for _, r := range z.ok {
 		tokens, _ = chunkTokens(tokens, r.Chunks, OutputTokens(r, z.run.Tokenizer))
 		for i, k := range tokens {
-			at := uint64(max(0, r.Chunks[i].At)) << payloadBits
-			for ; k > payloadMax; k -= payloadMax {
-				z.events = append(z.events, at|payloadMax)
-			}
-			if k > 0 {
-				z.events = append(z.events, at|uint64(k))
-			}
+			z.tokenEvent(uint64(max(0, r.Chunks[i].At)), int(k))
 		}
 	}
 	stats.SortUints(z.events, nil, payloadBits)
 }
 
+// tokenEvent adds one event.
+func (z *summarizer) tokenEvent(at uint64, k int) {
+	switch {
+	case k <= 0:
+		return
+	case k < payloadMax:
+		z.events = append(z.events, at<<payloadBits|uint64(k))
+		return
+	}
+	if z.large == nil {
+		z.large = map[uint64]int{}
+	}
+	if z.large[at] == 0 {
+		z.events = append(z.events, at<<payloadBits|payloadMax)
+	}
+	z.large[at] += k
+}
+
+// tokensOf are the tokens of an event.
+func (z *summarizer) tokensOf(e uint64) int {
+	if k := e & payloadMax; k < payloadMax {
+		return int(k)
+	}
+	return z.large[e>>payloadBits]
+}
+
 // walkTokens calls f for every token event, in order of time.
 func (z *summarizer) walkTokens(f func(at time.Duration, tokens int)) {
 	for _, e := range z.events {
-		f(time.Duration(e>>payloadBits), int(e&payloadMax))
+		f(time.Duration(e>>payloadBits), z.tokensOf(e))
 	}
 }
 
@@ -86,9 +126,9 @@ func (z *summarizer) walkTokens(f func(at time.Duration, tokens int)) {
 func (z *summarizer) peakOutput() float64 {
 	most, now, tail := 0, 0, 0
 	for _, e := range z.events {
-		now += int(e & payloadMax)
+		now += z.tokensOf(e)
 		for z.events[tail]>>payloadBits+uint64(time.Second) <= e>>payloadBits {
-			now -= int(z.events[tail] & payloadMax)
+			now -= z.tokensOf(z.events[tail])
 			tail++
 		}
 		most = max(most, now)

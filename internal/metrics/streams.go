@@ -10,7 +10,7 @@ import (
 // and a list that would equal the one before is not made again.
 func (z *summarizer) streams() {
 	st := z.chunkStats()
-	buf := make([]float64, 0, max(st.gaps, st.tokens))
+	buf := make([]float64, 0, st.gaps)
 	for _, r := range z.ok {
 		buf = appendITL(buf, r.Chunks)
 	}
@@ -28,13 +28,13 @@ func (z *summarizer) streams() {
 		s.ITLNoRole = z.b.dist(buf, milli)
 	}
 	if !st.plain {
-		buf = buf[:0]
+		gaps := make([]gapRun, 0, st.bearing)
 		var tokens []int32
 		for _, r := range z.ok {
 			tokens, _ = chunkTokens(tokens, r.Chunks, OutputTokens(r, z.run.Tokenizer))
-			buf = appendTokenITL(buf, r.Chunks, tokens)
+			gaps = appendTokenITL(gaps, r.Chunks, tokens)
 		}
-		s.TokenITL = z.b.dist(buf, milli)
+		s.TokenITL = z.b.gaps(gaps)
 	}
 	z.tokenEvents(st.bearing)
 	z.s.Throughput.PeakOutput = z.peakOutput()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/stats"
 )
 
 // Summarize computes every metric from the records of a run, in whatever order they come.
@@ -43,6 +44,7 @@ type summarizer struct {
 	b      builder
 	wire   []stretch
 	events []uint64 // output tokens of the successes in order of time, packed by tokenEvents
+	large  map[uint64]int
 	s      Summary
 }
 
@@ -231,7 +233,7 @@ func (z *summarizer) errorAdjusted() {
 		z.b.arrange(xs)
 		ps := make(Percentiles, 0, len(z.b.percentiles))
 		for _, p := range z.b.percentiles {
-			ps = append(ps, quantile(xs, p, milli))
+			ps = append(ps, quantile(stats.Sorted(xs), p, milli))
 		}
 		return ps
 	}

@@ -122,6 +122,10 @@ type Lengths struct {
 	OutMatch    Match          `json:"output_match"`
 	Finish      map[string]int `json:"finish_reasons"`
 	Unexplained int            `json:"short_without_finish_reason"` // answers that may be incomplete
+
+	// Contradicted counts the answers whose output count the answer itself contradicts; MaxClaimed is the largest such count.
+	Contradicted int `json:"contradicted_counts"`
+	MaxClaimed   int `json:"max_claimed_tokens"`
 }
 
 // Match counts how often a length asked for was received, over successes that asked for one.

@@ -81,6 +81,7 @@ func appendCounts(dst []byte, r *call.Record) []byte {
 	dst = appendCount(dst, "cached", r.Cached)
 	dst = appendCount(dst, "reason", r.Reason)
 	dst = appendCount(dst, "tool_out", r.ToolOut)
+	dst = appendInt(dst, "claimed", int64(r.Claimed))
 	return appendInt(dst, "bytes_in", r.BytesIn)
 }
 

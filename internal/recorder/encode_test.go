@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -18,9 +19,12 @@ func drawRecord(t *rapid.T) call.Record {
 		return rapid.OneOf(rapid.Just(""), rapid.String(), rapid.SampledFrom([]string{"\x00\x1f\"\\/", "é漢😀\u2028"})).Draw(t, name)
 	}
 	stamp := func(name string) time.Duration {
-		return time.Duration(rapid.OneOf(rapid.Just(int64(call.Unset)), rapid.Just(int64(0)), rapid.Int64()).Draw(t, name))
+		return time.Duration(rapid.OneOf(rapid.Just(int64(call.Unset)), rapid.Just(int64(0)), rapid.Int64Range(0, int64(call.MaxTime))).Draw(t, name))
 	}
-	num := func(name string) int { return rapid.OneOf(rapid.Just(0), rapid.Int()).Draw(t, name) }
+	span := func(name string) time.Duration { return max(0, stamp(name)) }
+	num := func(name string) int {
+		return rapid.OneOf(rapid.Just(0), rapid.IntRange(0, call.MaxCount)).Draw(t, name)
+	}
 	count := func(name string) call.Count {
 		return call.Count{N: num(name), From: call.From(text(name + "From"))}
 	}
@@ -30,7 +34,7 @@ func drawRecord(t *rapid.T) call.Record {
 		Due: stamp("due"), Dispatched: stamp("dispatched"), Started: stamp("started"), Sent: stamp("sent"),
 		FirstByte: stamp("firstByte"), Headers: stamp("headers"), FirstToken: stamp("firstToken"),
 		FirstText: stamp("firstText"), LastToken: stamp("lastToken"), LastEvent: stamp("lastEvent"), End: stamp("end"),
-		Dial: stamp("dial"), Handshake: stamp("handshake"),
+		Dial: span("dial"), Handshake: span("handshake"),
 		InBand: rapid.Bool().Draw(t, "inBand"), Reused: rapid.Bool().Draw(t, "reused"),
 		Asked: count("asked"), AskedOut: num("askedOut"), Inputs: num("inputs"), Audio: time.Duration(num("audio")), In: count("in"), Out: count("out"), Cached: count("cached"),
 		Reason: count("reason"), ToolOut: count("toolOut"), BytesIn: int64(num("bytes")), Finish: text("finish"),
@@ -42,17 +46,18 @@ func drawRecord(t *rapid.T) call.Record {
 		r.Labels = labels
 	}
 	if rapid.Bool().Draw(t, "server") {
-		r.Server = &call.ServerTimes{Queue: stamp("q"), FirstToken: stamp("f"), Generation: stamp("g"), MeanITL: stamp("m")}
+		r.Server = &call.ServerTimes{Queue: span("q"), FirstToken: span("f"), Generation: span("g"), MeanITL: span("m")}
 	}
 	plain := rapid.Bool().Draw(t, "plainChunks")
 	for range rapid.IntRange(0, 5).Draw(t, "chunks") {
-		c := call.Chunk{At: time.Duration(rapid.Int64().Draw(t, "at")), Kind: call.Visible}
+		c := call.Chunk{At: span("at"), Kind: call.Visible}
 		if !plain {
-			c.Tokens = rapid.Int32().Draw(t, "tokens")
+			c.Tokens = rapid.Int32Range(0, math.MaxInt32).Draw(t, "tokens")
 			c.Kind = call.Kind(rapid.Uint8().Draw(t, "kind"))
 		}
 		r.Chunks = append(r.Chunks, c)
 	}
+	r.Doubt() // what is written has been through it
 	return r
 }
 

@@ -215,6 +215,7 @@ type wire struct {
 	Cached    call.Count        `json:"cached"`
 	Reason    call.Count        `json:"reason"`
 	ToolOut   call.Count        `json:"tool_out"`
+	Claimed   int               `json:"claimed"`
 	BytesIn   int64             `json:"bytes_in"`
 	Finish    string            `json:"finish"`
 	Text      string            `json:"text"`
@@ -249,7 +250,12 @@ func Decode(line []byte) (call.Record, error) {
 	if len(w.Labels) == 0 {
 		w.Labels = nil
 	}
-	return w.record(chunks), nil
+	r := w.record(chunks)
+	if err := r.Check(); err != nil {
+		return call.Record{}, err
+	}
+	r.Doubt() // a log of an earlier release may hold counts that nobody doubted
+	return r, nil
 }
 
 func (w *wire) chunks() ([]call.Chunk, error) {
@@ -298,7 +304,7 @@ func (w *wire) record(chunks []call.Chunk) call.Record {
 		Dial: w.Dial, Handshake: w.Handshake, InBand: w.InBand, Reused: w.Reused,
 		Chunks: chunks,
 		Asked:  w.Asked, AskedOut: w.AskedOut, Inputs: w.Inputs, Audio: w.Audio, In: w.In, Out: w.Out, Cached: w.Cached,
-		Reason: w.Reason, ToolOut: w.ToolOut, BytesIn: w.BytesIn, Finish: w.Finish,
+		Reason: w.Reason, ToolOut: w.ToolOut, Claimed: w.Claimed, BytesIn: w.BytesIn, Finish: w.Finish,
 		Text: w.Text, Thoughts: w.Thoughts, ToolText: w.ToolText, Server: w.Server,
 		Status: w.Status, Outcome: w.Outcome, Fault: w.Fault, Err: w.Err, RetryWait: w.RetryWait,
 	}

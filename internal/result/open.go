@@ -84,7 +84,26 @@ func Decode(data []byte) (*Run, error) {
 	if err := json.Unmarshal(data, run); err != nil {
 		return nil, fmt.Errorf("decode result: %w", err)
 	}
+	if err := run.Plan.check(); err != nil {
+		return nil, fmt.Errorf("decode result: %w", err)
+	}
 	return run, nil
+}
+
+// check says which value of a plan cannot be: what is computed from it must stay within bounds.
+func (p *Plan) check() error {
+	if p.Start < 0 || p.Start > call.MaxTime || p.End < 0 || p.End > call.MaxTime {
+		return fmt.Errorf("plan: start_ns %d and end_ns %d: want times from 0 to %d", p.Start, p.End, int64(call.MaxTime))
+	}
+	if p.Due < 0 || p.Requests < 0 || p.MaxConcurrency != nil && (*p.MaxConcurrency < 0 || *p.MaxConcurrency > call.MaxCount) {
+		return errors.New("plan: a count is below 0 or too large")
+	}
+	for _, q := range p.Percentiles {
+		if !(q >= 0 && q <= 100) {
+			return fmt.Errorf("plan: percentile %v: want 0 to 100", q)
+		}
+	}
+	return nil
 }
 
 // recoverRun computes a result from what a run without one left behind.

@@ -1,6 +1,9 @@
 package stats
 
-import "math"
+import (
+	"math"
+	"sort"
+)
 
 // Floor is the smallest sample for which order statistics bound the p-th percentile (0..100) on
 // both sides with the given confidence (0..1): below it not even the extreme samples do, and a
@@ -14,16 +17,13 @@ func Floor(p, confidence float64) int {
 	enough := func(n int) bool {
 		return 1-math.Pow(q, float64(n))-math.Pow(1-q, float64(n)) >= confidence
 	}
-	// The larger tail alone gives a lower bound that is off by a few at most.
-	tail := math.Max(q, 1-q)
-	n := max(1, int(math.Log(1-confidence)/math.Log(tail)))
-	for !enough(n) {
-		n++
+	// The larger tail alone gives a lower bound that is off by a few at most, but by many where rounding
+	// has the last word, close to 0 and 100: a search by halves ends either way.
+	n := max(1, int(math.Log(1-confidence)/math.Log(math.Max(q, 1-q))))
+	for !enough(n) && n < math.MaxInt/4 {
+		n *= 2
 	}
-	for n > 1 && enough(n-1) {
-		n--
-	}
-	return n
+	return 1 + sort.Search(n-1, func(k int) bool { return enough(k + 1) })
 }
 
 // Bounds are the 1-based ranks of the order statistics that enclose a quantile. Low 0 means that no
@@ -65,14 +65,14 @@ func QuantileBounds(n int, p, confidence float64) Bounds {
 func SureRank(n int, p float64) int { return max(1, QuantileBounds(n, p, 0.98).Low) }
 
 // QuantileInterval reads the bounds off sorted data; an unbounded side is infinite.
-func QuantileInterval(sorted []float64, p, confidence float64) Interval {
-	b := QuantileBounds(len(sorted), p, confidence)
+func QuantileInterval(sorted Ordered, p, confidence float64) Interval {
+	b := QuantileBounds(sorted.Len(), p, confidence)
 	in := Interval{math.Inf(-1), math.Inf(1)}
 	if b.Low >= 1 {
-		in.Low = sorted[b.Low-1]
+		in.Low = sorted.At(b.Low - 1)
 	}
-	if b.High <= len(sorted) {
-		in.High = sorted[b.High-1]
+	if b.High <= sorted.Len() {
+		in.High = sorted.At(b.High - 1)
 	}
 	return in
 }

@@ -20,31 +20,52 @@ func Median(xs []float64) float64 {
 	return SortedMedian(s)
 }
 
+// Ordered is a sample that can be read at its ranks, from 0, as if it were sorted.
+type Ordered interface {
+	Len() int
+	At(rank int) float64
+}
+
+// Sorted is an Ordered that lies in memory, sorted or arranged.
+type Sorted []float64
+
+// Len implements Ordered.
+func (s Sorted) Len() int { return len(s) }
+
+// At implements Ordered.
+func (s Sorted) At(rank int) float64 { return s[rank] }
+
 // SortedMedian is Median of sorted data.
-func SortedMedian(sorted []float64) float64 {
-	n := len(sorted)
+func SortedMedian(sorted []float64) float64 { return MedianOf(Sorted(sorted)) }
+
+// MedianOf is NumPy's median; 0 of an empty sample.
+func MedianOf(o Ordered) float64 {
+	n := o.Len()
 	switch {
 	case n == 0:
 		return 0
 	case n%2 == 1:
-		return sorted[n/2]
+		return o.At(n / 2)
 	default:
-		return (sorted[n/2-1] + sorted[n/2]) / 2
+		return (o.At(n/2-1) + o.At(n/2)) / 2
 	}
 }
 
 // SortedPercentile is Percentile of sorted data. Infinite values at the end stand for requests that
 // never finished: a percentile that would interpolate towards one is itself infinite.
-func SortedPercentile(sorted []float64, p float64) float64 {
-	if len(sorted) == 0 {
+func SortedPercentile(sorted []float64, p float64) float64 { return PercentileOf(Sorted(sorted), p) }
+
+// PercentileOf is SortedPercentile of any ordered sample.
+func PercentileOf(o Ordered, p float64) float64 {
+	if o.Len() == 0 {
 		return 0
 	}
-	lo, t := rankOf(len(sorted), p)
-	a := sorted[lo]
+	lo, t := rankOf(o.Len(), p)
+	a := o.At(lo)
 	if t == 0 {
 		return a
 	}
-	return lerp(a, sorted[lo+1], t)
+	return lerp(a, o.At(lo+1), t)
 }
 
 // rankOf splits the virtual rank p/100*(n-1) into an index and the fraction to the next one.

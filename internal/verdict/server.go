@@ -113,6 +113,18 @@ func inputLengths(in *Input) Finding {
 		"use the served model's own tokenizer (--tokenizer); a chat template adds tokens of its own")
 }
 
+// tokenCounts judges whether the server's output counts fit the answers they came with.
+func tokenCounts(in *Input) Finding {
+	l := in.Summary.Lengths
+	if in.Summary.Completed == 0 {
+		return unmeasured("No answer came, so there is no count to doubt.")
+	}
+	return graded(part(float64(l.Contradicted), float64(in.Summary.Completed)), "share", 0, 0,
+		"The server's token counts fit its answers.",
+		fmt.Sprintf("%d answers came with token counts of up to %d, which neither their bytes nor the tokens asked for allow; they are left out.", l.Contradicted, l.MaxClaimed),
+		"their tokens are counted here instead, by the tokenizer or by chunks: name the served model's with --tokenizer")
+}
+
 // firstChunk judges whether the first chunk, which ends the compatible TTFT, had anything in it: some
 // servers send a chat's role as soon as a request is accepted.
 func firstChunk(in *Input) Finding {

@@ -178,6 +178,7 @@ var checks = []check{
 	{"output_lengths", outputLengths},
 	{"finish_reasons", finishReasons},
 	{"input_lengths", inputLengths},
+	{"token_counts", tokenCounts},
 	{"first_chunk", firstChunk},
 	{"chunk_tokens", chunkTokens},
 	{"sample_size", sampleSize},

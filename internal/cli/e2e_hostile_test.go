@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"spate/internal/result"
+	"spate/internal/verdict"
+)
+
+// hostile is a server whose answers to requests are written by answer; it names one model.
+func hostile(t *testing.T, model string, answer http.HandlerFunc) string {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/v1/models", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"object":"list","data":[{"id":%q,"object":"model","root":%q}]}`, model, model)
+	})
+	mux.HandleFunc("/v1/completions", answer)
+	srv := httptest.NewServer(mux)
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+// TestMadeUpCounts runs against a server that claims two billion tokens for an answer of three: the run goes
+// on, the claim is a finding, and the folder can be read by everything that reads folders.
+func TestMadeUpCounts(t *testing.T) {
+	t.Parallel()
+	url := hostile(t, "m", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, finish := range []string{"null", "null", `"stop"`} {
+			_, _ = fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"text\":\"a\",\"finish_reason\":%s}]}\n\n", finish)
+		}
+		_, _ = io.WriteString(w, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":12,\"completion_tokens\":2147483647}}\n\ndata: [DONE]\n\n")
+	})
+	e := benchCmd(t, "--base-url", url, "--num-prompts", "4", "--random-input-len", "12", "--random-output-len", "6").want(ExitDone)
+	run := e.balanced()
+	if run.Tally.OK != 4 || run.Summary.TotalOutput != 12 || run.Summary.Lengths.Contradicted != 4 || run.Summary.Lengths.MaxClaimed != math.MaxInt32 {
+		t.Errorf("tally %+v, output %d, %d counts contradicted of up to %d", run.Tally, run.Summary.TotalOutput, run.Summary.Lengths.Contradicted, run.Summary.Lengths.MaxClaimed)
+	}
+	found := false
+	for _, f := range run.Verdict.Bad() {
+		found = found || f.Name == "token_counts" && f.Level == verdict.Suspect
+	}
+	if !found {
+		t.Errorf("no finding names the counts: %+v", run.Verdict.Bad())
+	}
+	for _, args := range [][]string{{"report", e.folder}, {"explain", e.folder}, {"import", e.folder}} {
+		prepare(t, nil, args...).want(ExitDone)
+	}
+}
+
+// readFolder lets the commands that read a run folder have one with these files, and fails when one of them
+// panics. It returns what they said.
+func readFolder(t *testing.T, plan, records []byte) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, data := range map[string][]byte{result.RunFile: plan, result.RecordsFile: records} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out bytes.Buffer
+	for _, args := range [][]string{{"report", dir}, {"report", dir, "-o", filepath.Join(dir, "x.html")}, {"explain", dir}} {
+		Run(context.Background(), Process{
+			Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out,
+			Env:   func(name string) (string, bool) { return dir, name == "SPATE_STORE" || name == "HOME" },
+			Getwd: func() (string, error) { return dir, nil }, ReadFile: os.ReadFile,
+		})
+	}
+	return out.String()
+}
+
+const goodLine = `{"id":0,"phase":"measure","due_ns":0,"dispatched_ns":0,"started_ns":0,"sent_ns":10,"first_byte_ns":900,"headers_ns":900,` +
+	`"first_token_ns":1000,"first_text_ns":1000,"last_token_ns":3000,"last_event_ns":3000,"end_ns":3100,"chunk_ns":[1000,2000,3000],"out":{"n":3,"from":"server"},"outcome":"ok"}` + "\n"
+
+// TestDamagedFolders puts numbers at the edges of an int64 into the lines and the plan of a folder.
+func TestDamagedFolders(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int64{math.MinInt64, math.MinInt64 + 1, -2, math.MaxInt64 - 1, math.MaxInt64} {
+		for _, field := range []string{"due_ns", "sent_ns", "headers_ns", "end_ns", "last_event_ns"} {
+			bad := strings.Replace(goodLine, `"outcome"`, fmt.Sprintf(`%q:%d,"outcome"`, field, n), 1)
+			said := readFolder(t, []byte(`{"schema":1}`), []byte(goodLine+bad))
+			has(t, "what is said of the line", said, "line 2: "+field)
+		}
+		bad := strings.Replace(goodLine, "2000,", fmt.Sprintf("%d,", n), 1)
+		has(t, "what is said of the line", readFolder(t, nil, []byte(goodLine+bad)), "line 2: chunk 1")
+		plan := fmt.Sprintf(`{"schema":1,"plan":{"start_ns":%d,"end_ns":%d}}`, n, -n)
+		has(t, "what is said of the plan", readFolder(t, []byte(plan), []byte(goodLine)), "run.json cannot be read", "start_ns")
+	}
+}
+
+// FuzzFolder holds that no plan and no records make a command panic that reads them.
+func FuzzFolder(f *testing.F) {
+	f.Add([]byte(`{"schema":1,"plan":{"start_ns":1,"end_ns":0,"percentiles":[99.99999999999999,0,100],"objectives":["ttft:1e308"]}}`), []byte(goodLine+goodLine))
+	f.Add([]byte(`{"schema":1,"plan":{"max_concurrency":1,"steady_threshold":-1e308},"tenants":[{"name":"x"}]}`), []byte(strings.Replace(goodLine, "3100", "31622400000000000", 1)))
+	f.Add([]byte(`{"schema":1}`), []byte(strings.Replace(goodLine, `"n":3`, `"n":2147483647`, 1)))
+	f.Add([]byte(`{"schema":1,"plan":{"end_rule":"headers"}}`), []byte(strings.Replace(goodLine, `"outcome"`, `"inputs":2147483647,"labels":{"tenant":"x","repeat":""},"outcome"`, 1)))
+	f.Fuzz(func(t *testing.T, plan, records []byte) { readFolder(t, plan, records) })
+}
