@@ -63,6 +63,7 @@ const (
 	FaultUTF8    Fault = "bad_utf8"     // text that is not UTF-8
 	FaultCut     Fault = "truncated"    // the stream ended before its end marker
 	FaultEmpty   Fault = "empty"        // a complete stream without one token
+	FaultLarge   Fault = "too_large"    // more bytes than one answer may have
 	FaultCutoff  Fault = "cutoff"       // still running when the grace period ended
 	FaultStopped Fault = "interrupted"  // canceled by the user
 	FaultLocal   Fault = "client"       // spate itself could not send it

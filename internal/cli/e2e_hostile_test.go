@@ -89,7 +89,7 @@ func TestDamagedFolders(t *testing.T) {
 	for _, n := range []int64{math.MinInt64, math.MinInt64 + 1, -2, math.MaxInt64 - 1, math.MaxInt64} {
 		for _, field := range []string{"due_ns", "sent_ns", "headers_ns", "end_ns", "last_event_ns"} {
 			bad := strings.Replace(goodLine, `"outcome"`, fmt.Sprintf(`%q:%d,"outcome"`, field, n), 1)
-			said := readFolder(t, []byte(`{"schema":1}`), []byte(goodLine+bad))
+			said := readFolder(t, []byte(`{"schema":1,"plan":{}}`), []byte(goodLine+bad))
 			has(t, "what is said of the line", said, "line 2: "+field)
 		}
 		bad := strings.Replace(goodLine, "2000,", fmt.Sprintf("%d,", n), 1)
@@ -103,7 +103,7 @@ func TestDamagedFolders(t *testing.T) {
 func FuzzFolder(f *testing.F) {
 	f.Add([]byte(`{"schema":1,"plan":{"start_ns":1,"end_ns":0,"percentiles":[99.99999999999999,0,100],"objectives":["ttft:1e308"]}}`), []byte(goodLine+goodLine))
 	f.Add([]byte(`{"schema":1,"plan":{"max_concurrency":1,"steady_threshold":-1e308},"tenants":[{"name":"x"}]}`), []byte(strings.Replace(goodLine, "3100", "31622400000000000", 1)))
-	f.Add([]byte(`{"schema":1}`), []byte(strings.Replace(goodLine, `"n":3`, `"n":2147483647`, 1)))
+	f.Add([]byte(`{"schema":1,"plan":{}}`), []byte(strings.Replace(goodLine, `"n":3`, `"n":2147483647`, 1)))
 	f.Add([]byte(`{"schema":1,"plan":{"end_rule":"headers"}}`), []byte(strings.Replace(goodLine, `"outcome"`, `"inputs":2147483647,"labels":{"tenant":"x","repeat":""},"outcome"`, 1)))
 	f.Fuzz(func(t *testing.T, plan, records []byte) { readFolder(t, plan, records) })
 }

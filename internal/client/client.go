@@ -40,7 +40,8 @@ type Config struct {
 	HTTP2    bool // speak HTTP/2; implies Std
 	Timeout  time.Duration
 	MaxConns int
-	Sticky   bool // requests of one session go to one target
+	MaxBytes int64 // of one response; 0 means DefaultMaxBytes
+	Sticky   bool  // requests of one session go to one target
 	Body     Body
 	Clock    call.Clock
 }
@@ -231,6 +232,9 @@ func (c *Client) Warm(ctx context.Context, n int) error {
 // Do makes one attempt at a request. Whatever goes wrong is in the record.
 func (c *Client) Do(ctx context.Context, r *call.Request) call.Record {
 	x := newExchange(c.cfg.Backend, &c.parsers, r)
+	if c.cfg.MaxBytes > 0 {
+		x.most = c.cfg.MaxBytes
+	}
 	if r.Body == nil {
 		if err := c.Prepare(r); err != nil {
 			x.fail(call.FaultLocal, err.Error())
@@ -267,7 +271,7 @@ func (c *Client) pick(r *call.Request) int {
 func (t *target) do(ctx context.Context, x *exchange, r *call.Request) {
 	for t.attempt(ctx, x, r) {
 		t.pool.resent.Add(1)
-		x.fault, x.err = call.NoFault, "" // no byte came, so nothing else has changed
+		x.fault, x.err, x.broken = call.NoFault, "", false // no byte came, so nothing else has changed
 	}
 }
 

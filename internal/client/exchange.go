@@ -24,6 +24,13 @@ const maxErrBody = 2 << 10
 // maxJSONBody bounds a response that was not streamed.
 const maxJSONBody = 64 << 20
 
+// DefaultMaxBytes bounds a whole response, headers and framing included. An answer of 131,072 tokens comes in
+// events of about 250 bytes, 400 with usage on each and 900 with a few log probabilities: 32, 50 and 112 MiB.
+const DefaultMaxBytes = 128 << 20
+
+// maxRefusal bounds the body of a response that is a failure by its status: no more of it is read.
+const maxRefusal = 1 << 20
+
 // exchange is one request on its way: it turns the bytes of the response, stamped as they were read,
 // into a record. It is fed by one goroutine at a time.
 type exchange struct {
@@ -46,6 +53,8 @@ type exchange struct {
 	done     bool   // the end marker was seen
 	fault    call.Fault
 	err      string
+	broken   bool // the fault is that the connection ended, which may be our own doing
+	most     int64
 	usage    *usage
 	counted  int  // completion tokens of continuous usage so far
 	named    int  // tokens the messages named one by one
@@ -57,7 +66,7 @@ type exchange struct {
 }
 
 func newExchange(b Backend, parsers *fastjson.ParserPool, r *call.Request) *exchange {
-	x := &exchange{backend: b, manner: b.Manner(), parsers: parsers}
+	x := &exchange{backend: b, manner: b.Manner(), parsers: parsers, most: DefaultMaxBytes}
 	x.rec = call.NewRecord(r)
 	if x.manner.Whole {
 		x.rec.Inputs = r.Prompt.Inputs(x.manner.Ranks)
@@ -76,7 +85,8 @@ func newExchange(b Backend, parsers *fastjson.ParserPool, r *call.Request) *exch
 	return x
 }
 
-// feed takes the bytes of one read and its stamp; it reports whether the response is complete.
+// feed takes the bytes of one read and its stamp; it reports whether the response is complete, or no more of
+// it is wanted.
 func (x *exchange) feed(b []byte, at time.Duration) (complete bool) {
 	x.at = at
 	x.rec.BytesIn += int64(len(b))
@@ -92,8 +102,23 @@ func (x *exchange) feed(b []byte, at time.Duration) (complete bool) {
 	case x.h1.state == h1Done:
 		x.h1.head.keep = x.h1.head.keep && used == len(b)
 		return true
+	case x.over():
+		x.h1.head.keep = false
+		return true
 	}
 	return false
+}
+
+// over reports whether reading on is of no use: the answer has failed already, whatever follows, or has more
+// bytes than an answer may have. The first cause stays the cause.
+func (x *exchange) over() bool {
+	if x.status != 0 && x.status != http.StatusOK && x.rec.BytesIn > maxRefusal {
+		return true // judge says what it is
+	}
+	if x.rec.BytesIn > x.most {
+		x.fail(call.FaultLarge, fmt.Sprintf("the answer has more than %d bytes; --max-response-bytes sets the bound", x.most))
+	}
+	return x.fault != call.NoFault
 }
 
 func (x *exchange) onHead(h head) {
@@ -261,6 +286,7 @@ func (x *exchange) lost(err error) {
 	if err == nil && x.h1.eof() {
 		return
 	}
+	x.broken = x.fault == call.NoFault
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		if x.rec.FirstByte == call.Unset {
 			x.fail(call.FaultReset, "connection closed without an answer")

@@ -1,8 +1,14 @@
 package client
 
 import (
+	"fmt"
+	"io"
 	"math"
+	"net"
+	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"spate/internal/call"
 )
@@ -30,6 +36,81 @@ func TestCountsThatCannotBe(t *testing.T) {
 					t.Errorf("%s, %s: chunk %d has %d tokens", name, how, i, chunk.Tokens)
 				}
 			}
+		}
+	}
+}
+
+// endless answers every request with head and then piece after piece until the client is gone.
+func endless(t *testing.T, head, each string) net.Listener {
+	t.Helper()
+	many := strings.Repeat(each, max(1, 32<<10/len(each)))
+	return scripted(t, tcp(t), func(_ int, _ *http.Request, _ []byte, w io.Writer) bool {
+		_, err := io.WriteString(w, head)
+		for err == nil {
+			_, err = io.WriteString(w, many)
+		}
+		return false
+	})
+}
+
+// TestEndlessAnswers has servers that never stop: each answer is given up at its bound, with that as the cause.
+func TestEndlessAnswers(t *testing.T) {
+	t.Parallel()
+	const most = 1 << 20
+	open := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+	for _, tt := range []struct {
+		name, head, each string
+		fault            call.Fault
+		bytes            int64
+	}{
+		{"text", open, textEvent("aaaa", ""), call.FaultLarge, most},
+		{"data lines without text", open, "data:\n", call.FaultLarge, most},
+		{"one line", open, "data: aaaaaaaaaaaaaaaa", call.FaultLarge, most},
+		{"comments", open, ": ping\n", call.FaultLarge, most},
+		{"blank lines", open, "\n", call.FaultLarge, most},
+		{"tokens after the end mark", open + textEvent("a", "stop") + doneEvent, textEvent("b", ""), call.FaultLarge, most},
+		{"chunks of one byte", okHead, "1\r\n\n\r\n", call.FaultLarge, most},
+		{"a body of JSON", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n", " ", call.FaultLarge, most},
+		{"a refusal", "HTTP/1.1 500 Oh\r\nContent-Type: text/html\r\n\r\n", "no ", call.FaultStatus, maxRefusal},
+		{"events that are no JSON", open + "data: {]\n\n", textEvent("a", ""), call.FaultJSON, 64 << 10},
+		{"an error event", open + "data: {\"error\":{\"message\":\"dead\"}}\n\n", textEvent("a", ""), call.FaultEvent, 64 << 10},
+	} {
+		for _, std := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/std %v", tt.name, std), func(t *testing.T) {
+				t.Parallel()
+				l := endless(t, tt.head, tt.each)
+				c := newClient(t, Config{BaseURLs: []string{"http://" + l.Addr().String()}, Std: std, MaxBytes: most, Timeout: time.Hour})
+				r := c.Do(t.Context(), &call.Request{MaxOut: 3, Prompt: call.Prompt{Text: "hi"}})
+				if r.Outcome != call.Failed || r.Fault != tt.fault {
+					t.Errorf("%s %s: %s, want %s", r.Outcome, r.Fault, r.Err, tt.fault)
+				}
+				if r.BytesIn > tt.bytes+2*readSize {
+					t.Errorf("%d bytes were read, the bound is %d", r.BytesIn, tt.bytes)
+				}
+			})
+		}
+	}
+}
+
+// TestFaultEndsTheAnswer has a server that sends what cannot be read and then waits for the client, which must
+// leave by itself: the timeout is an hour away.
+func TestFaultEndsTheAnswer(t *testing.T) {
+	t.Parallel()
+	for _, std := range []bool{false, true} {
+		gone := make(chan error, 1)
+		l := scripted(t, tcp(t), func(_ int, _ *http.Request, _ []byte, w io.Writer) bool {
+			_, _ = io.WriteString(w, okHead+piece("data: {]\n\n"))
+			_, err := w.(net.Conn).Read(make([]byte, 1))
+			gone <- err
+			return false
+		})
+		c := newClient(t, Config{BaseURLs: []string{"http://" + l.Addr().String()}, Std: std, Timeout: time.Hour})
+		r := c.Do(t.Context(), &call.Request{MaxOut: 3, Prompt: call.Prompt{Text: "hi"}})
+		if r.Fault != call.FaultJSON {
+			t.Errorf("std %v: fault %s: %s", std, r.Fault, r.Err)
+		}
+		if err := <-gone; err == nil {
+			t.Errorf("std %v: the client sent something instead of leaving", std)
 		}
 	}
 }

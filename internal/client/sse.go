@@ -106,12 +106,12 @@ func (p *sse) take(line []byte, stable bool) {
 		return
 	}
 	p.detach()
-	if p.lines > 1 {
-		p.data = append(p.data, '\n')
-	}
-	if len(p.data)+len(value) > maxEvent {
+	if len(p.data)+1+len(value) > maxEvent {
 		p.full = true
 		return
+	}
+	if p.lines > 1 {
+		p.data = append(p.data, '\n')
 	}
 	p.data = append(p.data, value...)
 }

@@ -133,6 +133,9 @@ func (c *Client) readStd(ctx context.Context, x *exchange, resp *http.Response) 
 		if n > 0 {
 			x.onBody(buf[:n])
 		}
+		if x.over() {
+			return
+		}
 		if errors.Is(err, io.EOF) {
 			return
 		}

@@ -332,6 +332,7 @@ type Client struct {
 	Connect        Connect       `json:"connect"`
 	RequestTimeout time.Duration `json:"request_timeout_ns"`
 	Retries        int           `json:"retries"`
+	MaxResponse    int64         `json:"max_response_bytes"`
 }
 
 // HTTPVersion is the protocol version on the wire.

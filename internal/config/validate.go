@@ -92,6 +92,7 @@ func (b *Bench) checkTarget(c *checker) {
 	c.clash(b.Client.HTTPClient == ClientRaw && b.Client.HTTPVersion == HTTP2, "http-client", "http-version",
 		"the raw client speaks HTTP/1.1 only; use --http-client std for HTTP/2")
 	c.want(b.Client.Retries >= 0, "retries", "%d is negative", b.Client.Retries)
+	c.want(b.Client.MaxResponse >= 0, "max-response-bytes", "%d is negative: name the most bytes an answer may have, or 0 for the usual bound", b.Client.MaxResponse)
 	c.want(t.ReadyTimeout >= 0, "ready-check-timeout-sec", "cannot be negative")
 }
 

@@ -78,5 +78,9 @@ func clientFlags(b *config.Bench) []Def {
 			Name: "retries", Group: GroupClient, Default: "0", value: integer(&c.Retries),
 			Help: "send a failed request again up to this often; every attempt is kept", Also: also("max-retries"),
 		},
+		{
+			Name: "max-response-bytes", Group: GroupClient, Default: "134217728", value: integer(&c.MaxResponse),
+			Help: "give an answer up that has more bytes, as too_large; 128 MiB is room for 131,072 tokens with log probabilities",
+		},
 	}
 }

@@ -164,7 +164,11 @@ func isRunFolder(dir string) bool {
 		Tool   string          `json:"tool"`
 		Plan   json.RawMessage `json:"plan"`
 	}
-	return json.Unmarshal(data, &head) == nil && head.Schema > 0 && head.Plan != nil
+	if json.Unmarshal(data, &head) == nil && head.Schema > 0 && head.Plan != nil {
+		return true
+	}
+	info, err := os.Stat(filepath.Join(dir, result.RecordsFile)) // beside a damaged plan, the records still say most
+	return err == nil && info.Mode().IsRegular()
 }
 
 func (in *reader) run(dir string) error {

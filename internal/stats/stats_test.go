@@ -234,7 +234,7 @@ func TestFloor(t *testing.T) {
 
 // TestFloorEnds asks for percentiles so close to the ends that rounding decides: there is an answer at once.
 func TestFloorEnds(t *testing.T) {
-	for _, p := range []float64{99.99999999999999, 1e-14, 1e-300, math.Nextafter(100, 0), math.SmallestNonzeroFloat64} {
+	for _, p := range []float64{99.99999999999999, 1e-14, 1e-300, math.Nextafter(100, 0)} {
 		if got := Floor(p, 0.95); got < 1e12 {
 			t.Errorf("Floor(%v) = %d", p, got)
 		}
