@@ -16,6 +16,7 @@ import (
 	"spate/internal/probe"
 	"spate/internal/report"
 	"spate/internal/result"
+	"spate/internal/secret"
 )
 
 // target is the server to measure and how it is spoken to.
@@ -311,7 +312,7 @@ func (s *session) everyServer(what string, do func(*client.Control) error) {
 func (t *target) describe() result.Server {
 	urls := make([]string, len(t.client.BaseURLs))
 	for i, u := range t.client.BaseURLs {
-		urls[i] = config.RedactText(u)
+		urls[i] = secret.Text(u)
 	}
 	return result.Server{URLs: urls, Backend: t.backend, Model: t.model, Kind: t.info.Engine, Version: t.info.Version}
 }

@@ -15,6 +15,7 @@ import (
 	"spate/internal/probe"
 	"spate/internal/report"
 	"spate/internal/result"
+	"spate/internal/secret"
 	"spate/internal/sim/instance"
 	"spate/internal/sim/serve"
 	"spate/internal/sim/wall"
@@ -60,7 +61,7 @@ func runBench(ctx context.Context, p Process, cfg *config.Bench) int {
 	}
 	raiseFiles(p, cfg)
 	job := bench.Job{
-		Config: cfg, Command: append([]string{"spate"}, config.Redact(p.Args)...), Version: Version,
+		Config: cfg, Command: append([]string{"spate"}, secret.Args(p.Args)...), Version: Version,
 		Getenv: p.getenv, Home: p.home(), Stdout: p.Stdout, Stderr: p.Stderr, View: view, Stop: stop,
 	}
 	if cfg.Output.DryRun {

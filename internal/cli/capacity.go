@@ -17,6 +17,7 @@ import (
 	"spate/internal/capacity"
 	"spate/internal/config"
 	"spate/internal/result"
+	"spate/internal/secret"
 	"spate/internal/sweep"
 )
 
@@ -187,9 +188,9 @@ func (o *capacityOptions) plan(p Process, args []string) (*searchPlan, *sweep.Pl
 	}
 	s := &o.search
 	return &searchPlan{
-		Args: config.Redact(args), ID: one.ID, SLO: o.slo, By: o.by, Start: s.Start, Min: s.Min, Max: s.Max, Tolerance: s.Tolerance, Repeat: s.Repeats,
+		Args: secret.Args(args), ID: one.ID, SLO: o.slo, By: o.by, Start: s.Start, Min: s.Min, Max: s.Max, Tolerance: s.Tolerance, Repeat: s.Repeats,
 		MaxRepeat: s.Most, MaxProbes: s.Probes, ProbeTime: o.probeTime, Cache: o.cache, Predict: o.predict,
-		BenchFlags: strings.Join(config.Redact(o.bench), " "), Digest: one.Points[0].Digest,
+		BenchFlags: strings.Join(secret.Args(o.bench), " "), Digest: one.Points[0].Digest,
 	}, one, nil
 }
 
@@ -241,7 +242,7 @@ func (o *capacityOptions) resumed(args []string) (*capacityOptions, error) {
 	if err := full.parse(full.set(), append(append([]string{}, earlier.Args...), args...)); err != nil {
 		return nil, err
 	}
-	if strings.Contains(strings.Join(full.bench, " "), config.Redacted) {
+	if strings.Contains(strings.Join(full.bench, " "), secret.Redacted) {
 		return nil, errors.New("the folder does not keep secrets: give the key by OPENAI_API_KEY instead, in a new search")
 	}
 	full.resume, full.dir = "", o.resume

@@ -19,6 +19,7 @@ import (
 	"spate/internal/driver"
 	"spate/internal/result"
 	"spate/internal/runs"
+	"spate/internal/secret"
 	"spate/internal/sweep"
 )
 
@@ -169,7 +170,7 @@ func (h *hunt) settings(p capacity.Probe) (*config.Bench, []string, error) {
 	cfg.Check.SLO = h.o.search.Objectives
 	cfg.Output.Metadata = append(cfg.Output.Metadata,
 		config.KeyValue{Key: "capacity", Value: h.plan.ID}, config.KeyValue{Key: "probe", Value: strconv.Itoa(p.Repeat)})
-	return cfg, append([]string{"spate", "bench"}, config.Redact(args)...), nil
+	return cfg, append([]string{"spate", "bench"}, secret.Args(args)...), nil
 }
 
 // requests is how many a probe of a load makes.

@@ -15,6 +15,7 @@ import (
 
 	"spate/internal/config"
 	"spate/internal/flags"
+	"spate/internal/secret"
 )
 
 // Exit codes, the same for every command; docs/failures.md has them for users.
@@ -78,7 +79,7 @@ func Run(ctx context.Context, p Process) int {
 
 // complain prints an error, each line of it under the command's name, without secrets.
 func complain(w io.Writer, command string, err error) {
-	for line := range strings.SplitSeq(config.RedactText(err.Error()), "\n") {
+	for line := range strings.SplitSeq(secret.Text(err.Error()), "\n") {
 		say(w, "%s: %s\n", command, line)
 	}
 }

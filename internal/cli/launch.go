@@ -14,6 +14,7 @@ import (
 	"spate/internal/call"
 	"spate/internal/config"
 	"spate/internal/launch"
+	"spate/internal/secret"
 )
 
 // guardName is the hidden command that is the guard of a launched server.
@@ -122,7 +123,7 @@ func startServer(ctx context.Context, p Process, spec launch.Spec) (*launch.Serv
 	if simulated(spec.Command) && spec.GPU.Skip == "" {
 		spec.GPU.Skip = noGPU
 	}
-	say(p.Stderr, "starting %s\n", launch.Words(spec.Command))
+	say(p.Stderr, "starting %s\n", launch.Words(secret.Refer(spec.Command)))
 	srv, err := launch.Start(ctx, spec)
 	if err != nil {
 		return nil, err

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"spate/internal/config"
 	"spate/internal/record"
+	"spate/internal/secret"
 	"spate/internal/tokenizer"
 	"spate/internal/trace"
 )
@@ -83,7 +83,7 @@ func runRecord(ctx context.Context, p Process, o *recordOptions) error {
 	ctx, stop, _, done := interrupts(ctx, p)
 	defer done()
 	say(p.Stdout, "%s\n", proxy.URL())
-	say(p.Stderr, "recording what goes to %s into %s; Ctrl-C ends it\n", config.RedactText(o.cfg.Upstream), o.cfg.Path)
+	say(p.Stderr, "recording what goes to %s into %s; Ctrl-C ends it\n", secret.Text(o.cfg.Upstream), o.cfg.Path)
 	watchRecording(ctx, p, proxy, stop)
 	proxy.Drain(ctx)
 	err = proxy.Close()

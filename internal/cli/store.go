@@ -21,6 +21,7 @@ import (
 	"spate/internal/harvest"
 	"spate/internal/result"
 	"spate/internal/runs"
+	"spate/internal/secret"
 	"spate/internal/store"
 )
 
@@ -92,7 +93,7 @@ func finished(cfg *config.Bench, run *result.Run) (*result.Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the run: %w", err)
 	}
-	return result.Decode([]byte(cfg.Scrub(string(data))))
+	return result.Decode(secret.Document(data, cfg.Scrub))
 }
 
 // openStore opens the store for a command that looks into it. It does not make one.

@@ -302,6 +302,9 @@ func (o *sweepOptions) resumed(p Process, own *pflag.FlagSet) (*sweep.Plan, erro
 	if hidden := pl.Secret(); len(hidden) > 0 {
 		return nil, usage{"spate sweep", fmt.Errorf("the folder does not keep secrets: give --%s again", strings.Join(hidden, ", --"))}
 	}
+	if unset := pl.Unset(p.Env); len(unset) > 0 {
+		return nil, usage{"spate sweep", fmt.Errorf("the folder does not keep secrets of the servers it starts: set %s in the environment, or name the suite file beside --resume", strings.Join(unset, ", "))}
+	}
 	if err := pl.Check(p.resolve); err != nil {
 		return nil, usage{"spate sweep", err}
 	}

@@ -15,10 +15,12 @@ import (
 	"spate/internal/bench"
 	"spate/internal/call"
 	"spate/internal/config"
+	"spate/internal/launch"
 	"spate/internal/predict"
 	"spate/internal/profile"
 	"spate/internal/result"
 	"spate/internal/runs"
+	"spate/internal/secret"
 	"spate/internal/sim/serve"
 	"spate/internal/sweep"
 	"spate/internal/table"
@@ -125,7 +127,7 @@ func (m *measuring) start(ctx context.Context, l *sweep.Launch, log string) (swe
 	if err := spec.Choose("--launch-", l.GPUs, m.usedOK); err != nil {
 		return nil, err
 	}
-	say(m.p.Stderr, "starting a server: %s (its output is in %s)\n", config.RedactText(fmt.Sprint(l.Command)), log)
+	say(m.p.Stderr, "starting a server: %s (its output is in %s)\n", launch.Words(secret.Refer(spec.Command)), log)
 	r, err := sweep.Start(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -149,7 +151,7 @@ func (m *measuring) measure(ctx context.Context, t *sweep.Task) (*result.Run, er
 	if t.Salt != "" {
 		sweep.Salted(cfg, string(sweep.Salt), t.Salt)
 	}
-	command := append([]string{"spate", "bench"}, config.Redact(t.Args)...)
+	command := append([]string{"spate", "bench"}, secret.Args(t.Args)...)
 	if m.profile != nil {
 		run, _, err := m.predicted(cfg, command)
 		return run, err

@@ -18,6 +18,7 @@ import (
 	"spate/internal/driver"
 	"spate/internal/launch"
 	"spate/internal/result"
+	"spate/internal/secret"
 	"spate/internal/sweep"
 	"spate/internal/tune"
 )
@@ -82,7 +83,7 @@ func (r *serverRunner) Try(ctx context.Context, step tune.Step) (tune.Observatio
 		o.Failure, o.Command, o.TookS = f, f.Command, time.Since(began).Seconds()
 		return o, nil
 	}
-	o.Command, o.StartS = launch.Words(r.srv.Command), time.Since(began).Seconds()
+	o.Command, o.StartS = r.srv.Line(), time.Since(began).Seconds()
 	if data, err := os.ReadFile(r.srv.Log); err == nil {
 		facts := launch.ReadFacts(string(data))
 		o.Facts = &facts
@@ -177,7 +178,7 @@ func (r *serverRunner) measure(ctx context.Context, o *tune.Observation, w tune.
 		return m, err
 	}
 	sweep.Salted(cfg, string(sweep.Salt), fmt.Sprintf("%s.%d", key, before))
-	command := append([]string{"spate", "bench"}, config.Redact(w.Args)...)
+	command := append([]string{"spate", "bench"}, secret.Args(w.Args)...)
 	run, early, err := r.watched(ctx, o, cfg, command)
 	if run == nil {
 		return m, err

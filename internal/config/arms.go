@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"spate/internal/secret"
 )
 
 // Repeat says how often a run is made, and with which changes in turn.
@@ -121,7 +123,7 @@ func parseArm(text string) (Arm, error) {
 	}
 	if len(words) > 0 && !strings.HasPrefix(words[0], "-") {
 		if !validURL(words[0]) {
-			return Arm{}, fmt.Errorf("arm %s: %q is neither a URL such as http://localhost:8000 nor a flag", name, RedactText(words[0]))
+			return Arm{}, fmt.Errorf("arm %s: %q is neither a URL such as http://localhost:8000 nor a flag", name, secret.Text(words[0]))
 		}
 		arm.URL, words = words[0], words[1:]
 	}
@@ -160,7 +162,7 @@ func splitWords(text string) ([]string, error) {
 		}
 	}
 	if quote != 0 {
-		return nil, fmt.Errorf("%q has an open %c", RedactText(text), quote)
+		return nil, fmt.Errorf("%q has an open %c", secret.Text(text), quote)
 	}
 	if open {
 		out = append(out, word.String())

@@ -12,6 +12,7 @@ import (
 
 	"spate/internal/protocol"
 	"spate/internal/schedule"
+	"spate/internal/secret"
 )
 
 // Bench is everything a `spate bench` run can be told. A nil pointer, an empty string or an empty
@@ -62,10 +63,10 @@ type Target struct {
 	Endpoint   string   `json:"endpoint"` // after Resolve, never empty
 	UnixSocket string   `json:"unix_socket,omitempty"`
 
-	Headers  []Header `json:"headers,omitempty"`
-	APIKey   Secret   `json:"api_key,omitempty"`
-	Insecure bool     `json:"insecure"`
-	CACert   string   `json:"ca_cert,omitempty"`
+	Headers  []Header     `json:"headers,omitempty"`
+	APIKey   secret.Value `json:"api_key,omitempty"`
+	Insecure bool         `json:"insecure"`
+	CACert   string       `json:"ca_cert,omitempty"`
 
 	ReadyTimeout     time.Duration `json:"ready_timeout_ns"` // 0 skips the readiness check
 	ResetPrefixCache bool          `json:"reset_prefix_cache"`

@@ -6,6 +6,8 @@ import (
 	"net"
 	"strconv"
 	"strings"
+
+	"spate/internal/secret"
 )
 
 // Endpoints used when none is given.
@@ -27,7 +29,7 @@ func (b *Bench) Resolve() []string {
 		}
 		u = strings.TrimRight(u, "/")
 		if base, ok := strings.CutSuffix(u, "/v1"); ok && strings.HasPrefix(b.Target.Endpoint, "/v1/") {
-			note("--base-url %s is used without /v1, which the endpoint %s brings", RedactText(u), b.Target.Endpoint)
+			note("--base-url %s is used without /v1, which the endpoint %s brings", secret.Text(u), b.Target.Endpoint)
 			u = base
 		}
 		b.Target.BaseURLs[i] = u

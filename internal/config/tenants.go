@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"spate/internal/rng"
+	"spate/internal/secret"
 )
 
 // Tenant is one of several workloads of a run: what it sends, when, to which model, and what it is judged
@@ -14,7 +15,7 @@ import (
 type Tenant struct {
 	Name    string            `json:"name"`
 	Headers []Header          `json:"headers,omitempty"`
-	APIKey  Secret            `json:"api_key,omitempty"`
+	APIKey  secret.Value      `json:"api_key,omitempty"`
 	Model   Model             `json:"model"`
 	Dataset Dataset           `json:"dataset"`
 	Load    Load              `json:"load"` // without the prefix of request ids, which is the run's and the name

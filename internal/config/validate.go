@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"spate/internal/secret"
 )
 
 // Problem is one thing wrong with the settings: the flags at fault and a sentence for the user.
@@ -75,7 +77,7 @@ func (b *Bench) checkTarget(c *checker) {
 	t := &b.Target
 	c.want(t.Port > 0 && t.Port < 65536, "port", "%d is not a port between 1 and 65535", t.Port)
 	for _, u := range t.BaseURLs {
-		c.want(validURL(u), "base-url", "%q is not a URL such as http://localhost:8000", RedactText(u))
+		c.want(validURL(u), "base-url", "%q is not a URL such as http://localhost:8000", secret.Text(u))
 	}
 	c.want(t.Backend != "", "backend", "no backend named")
 	path, _, _ := strings.Cut(t.Endpoint, "?")
@@ -141,9 +143,9 @@ func (b *Bench) checkObserve(c *checker) {
 	o := &b.Observe
 	c.want(o.Interval == 0 || o.Interval >= shortestWatch, "observe-interval", "%v is shorter than %v; 0 watches nothing", o.Interval, shortestWatch)
 	c.want(slices.Contains([]string{"", "auto", "off"}, o.ServerMetrics) || validURL(o.ServerMetrics), "server-metrics",
-		"%q is neither auto, off nor a URL such as http://localhost:8000/metrics", RedactText(o.ServerMetrics))
+		"%q is neither auto, off nor a URL such as http://localhost:8000/metrics", secret.Text(o.ServerMetrics))
 	c.want(slices.Contains([]string{"", "auto", "off", "nvidia-smi"}, o.GPUMetrics) || validURL(o.GPUMetrics), "gpu-metrics",
-		"%q is neither auto, nvidia-smi, off nor the URL of a DCGM exporter such as http://localhost:9400/metrics", RedactText(o.GPUMetrics))
+		"%q is neither auto, nvidia-smi, off nor the URL of a DCGM exporter such as http://localhost:9400/metrics", secret.Text(o.GPUMetrics))
 	c.want(o.PricePerHour >= 0, "price-per-hour", "%v is negative", o.PricePerHour)
 	c.clash(o.Off && o.ServerLog != "", "no-observe", "server-log", "one watches what the other one does not want watched")
 }

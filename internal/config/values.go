@@ -3,7 +3,6 @@ package config
 import (
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"math"
 	"strconv"
 	"strings"
@@ -33,30 +32,3 @@ func (f *Float) UnmarshalJSON(data []byte) error {
 	*f = Float(v)
 	return nil
 }
-
-// Redacted stands for a secret wherever settings are shown or saved.
-const Redacted = "REDACTED"
-
-// Secret is a string that does not print, log or marshal itself. Reveal gives it to the one place
-// that sends it.
-type Secret string
-
-// Reveal returns the secret itself.
-func (s Secret) Reveal() string { return string(s) }
-
-// String hides the secret.
-func (s Secret) String() string {
-	if s == "" {
-		return ""
-	}
-	return Redacted
-}
-
-// GoString hides the secret from %#v.
-func (s Secret) GoString() string { return strconv.Quote(s.String()) }
-
-// MarshalText hides the secret from JSON and YAML.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// LogValue hides the secret from logs.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }

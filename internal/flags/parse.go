@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"spate/internal/config"
+	"spate/internal/secret"
 )
 
 // Options is what parsing needs from outside.
@@ -206,7 +207,7 @@ func (p *parser) write(set setting, d *Def, t target) error {
 
 // badValue names the flag, the value and what was wanted, without repeating a secret.
 func (d *Def) badValue(where, word string, err error) *Error {
-	shown := config.Redact([]string{"--" + d.Name, word})[1]
+	shown := secret.Args([]string{"--" + d.Name, word})[1]
 	text := err.Error()
 	if strings.HasPrefix(text, "is ") {
 		return mistake("%s: %q %s", where, shown, text)
@@ -262,10 +263,10 @@ func (p *parser) resolve() (*Result, error) {
 		return nil, err
 	}
 	if b.Target.APIKey == "" && b.Target.Backend == "anthropic" { // nobody else's key goes there when it has its own
-		b.Target.APIKey = config.Secret(p.env("ANTHROPIC_API_KEY"))
+		b.Target.APIKey = secret.Value(p.env("ANTHROPIC_API_KEY"))
 	}
 	if b.Target.APIKey == "" {
-		b.Target.APIKey = config.Secret(p.env("OPENAI_API_KEY"))
+		b.Target.APIKey = secret.Value(p.env("OPENAI_API_KEY"))
 	}
 	if b.Load.RequestIDPrefix == "" {
 		b.Load.RequestIDPrefix = p.opt.IDPrefix

@@ -44,7 +44,7 @@ func targetFlags(b *config.Bench) []Def {
 			Help: "extra request headers; several may follow, and the flag may be repeated",
 		},
 		{
-			Name: "api-key", Group: GroupTarget, value: secret(&t.APIKey), Meta: "KEY",
+			Name: "api-key", Group: GroupTarget, value: hiddenText(&t.APIKey), Meta: "KEY",
 			Help: "API key; better given in the environment as OPENAI_API_KEY, for anthropic as ANTHROPIC_API_KEY; never written anywhere",
 		},
 		{Name: "insecure", Group: GroupTarget, VLLM: true, value: toggle(&t.Insecure), Help: "do not check the server's certificate"},

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/config"
+	"spate/internal/secret"
 )
 
 const mixFile = `backend: openai
@@ -74,7 +75,7 @@ func TestTenantsFromFile(t *testing.T) {
 		}
 	}
 	clean := b.Redacted()
-	if got := clean.Tenants[0].Headers[1].Value; got != config.Redacted || b.Tenants[0].Headers[1].Value != "Bearer s3cr3t" {
+	if got := clean.Tenants[0].Headers[1].Value; got != secret.Redacted || b.Tenants[0].Headers[1].Value != "Bearer s3cr3t" {
 		t.Errorf("a tenant's key is %q in what is saved", got)
 	}
 	if !slices.Contains(b.Secrets(), "s3cr3t") {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"spate/internal/config"
+	"spate/internal/secret"
 	"spate/internal/workload"
 )
 
@@ -67,7 +68,7 @@ func literal(p *string) *value {
 	return v
 }
 
-func secret(p *config.Secret) *value {
+func hiddenText(p *secret.Value) *value {
 	v := enum(p)
 	v.text = p.String
 	return v

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"spate/internal/secret"
 )
 
 // guarded says whether this platform has guards.
@@ -65,6 +67,9 @@ func Guard(args []string) int {
 	g.over = true // what cleans up is not to be ended
 	g.mu.Unlock()
 	cleanUp(cleanup, nil, os.Stdout)
+	if log, err := os.Readlink("/proc/self/fd/1"); err == nil {
+		mask(log, secret.Values(command, os.Environ()))
+	}
 	return code
 }
 

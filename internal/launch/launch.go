@@ -19,6 +19,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"spate/internal/secret"
 )
 
 // Spec is a server to start.
@@ -56,7 +58,8 @@ type Server struct {
 	pid     int      // of the guard, or of the server where there is none
 	tell    io.WriteCloser
 	group   bool
-	before  int64 // bytes in the log before this start
+	secrets []string // that its log may quote
+	before  int64    // bytes in the log before this start
 
 	exited chan struct{} // closed when the whole tree is gone
 	mu     sync.Mutex
@@ -74,14 +77,14 @@ func Start(ctx context.Context, spec Spec) (*Server, error) {
 		return nil, err
 	}
 	if err := patiently(ctx, s.spec.Patience, func() error { return portFree(ctx, s.URL) }); err != nil {
-		return nil, &Failure{Kind: Port, Line: err.Error(), Command: Words(s.Command), Log: s.Log}
+		return nil, &Failure{Kind: Port, Line: err.Error(), Command: s.Line(), Log: s.Log}
 	}
 	if err := s.gpuBefore(ctx); err != nil {
 		return nil, err
 	}
 	began := time.Now()
 	if err := s.run(); err != nil {
-		return nil, &Failure{Kind: NotFound, Line: err.Error(), Command: Words(s.Command), Log: s.Log}
+		return nil, &Failure{Kind: NotFound, Line: err.Error(), Command: s.Line(), Log: s.Log}
 	}
 	if err := s.ready(ctx); err != nil {
 		f := s.failure(err)
@@ -142,6 +145,32 @@ func (e *LeftError) Error() string { return e.Left.Error() + "; before that, " +
 // Unwrap gives what is left busy: the failure alone is not what happened.
 func (e *LeftError) Unwrap() error { return e.Left }
 
+// Line is the command as it may be shown and kept: secrets in it are references.
+func (s *Server) Line() string { return Words(secret.Refer(s.Command)) }
+
+// expanded are the command and the environment with ${NAME} filled in from the environment. A shell does that itself.
+func (s *Server) expanded() (words, env []string, err error) {
+	fill := func(list []string) []string {
+		out := make([]string, len(list))
+		for i, w := range list {
+			var missing error
+			out[i], missing = secret.Expand(w, os.LookupEnv)
+			err = errors.Join(err, missing)
+		}
+		return out
+	}
+	env = fill(s.spec.Env)
+	if words = slices.Clone(s.Command); !isShell(words) {
+		words = fill(words)
+	}
+	return words, env, err
+}
+
+// isShell reports whether a command is a line for a shell.
+func isShell(command []string) bool {
+	return len(command) > 2 && slices.Contains([]string{"sh", "bash", "dash", "zsh"}, filepath.Base(command[0])) && strings.HasPrefix(command[1], "-")
+}
+
 func hasPort(word string) bool { return strings.Contains(word, "{port}") }
 
 // run starts the guard with the server below it.
@@ -157,11 +186,14 @@ func (s *Server) run() error {
 	if info, err := out.Stat(); err == nil {
 		s.before = info.Size()
 	}
-	program, err := exec.LookPath(s.Command[0])
+	words, env, err := s.expanded()
 	if err != nil {
 		return err
 	}
-	words := append([]string{program}, s.Command[1:]...)
+	if words[0], err = exec.LookPath(words[0]); err != nil {
+		return err
+	}
+	s.spec.Env, s.secrets = env, secret.Values(words, append(os.Environ(), env...))
 	if len(s.spec.Guard) > 0 && guarded {
 		return s.runGuarded(words, out)
 	}
@@ -175,6 +207,7 @@ func (s *Server) run() error {
 	go func() {
 		s.over(endOf(cmd.Wait()))
 		s.cleanUp()
+		mask(s.Log, s.secrets)
 		close(s.exited)
 	}()
 	return nil
@@ -230,6 +263,7 @@ func (s *Server) runGuarded(words []string, out *os.File) error {
 			s.over("its guard ended: " + endOf(err))
 			endGroup(s.main, true)
 		}
+		mask(s.Log, s.secrets)
 		close(s.exited)
 	}()
 	return nil
@@ -325,7 +359,8 @@ func (s *Server) failure(err error) *Failure {
 	if f.Line == "" {
 		f.Line = err.Error()
 	}
-	f.How, f.Command, f.Log = err.Error(), Words(s.Command), s.Log
+	f.How, f.Command, f.Log = err.Error(), s.Line(), s.Log
+	f.Line = secret.Scrub(f.Line, s.secrets)
 	return &f
 }
 
@@ -337,13 +372,23 @@ func endOf(err error) string {
 	return err.Error()
 }
 
-// Words is a command as a shell takes it.
+// Words is a command as a shell takes it. References such as ${NAME} are left for it to fill in.
 func Words(command []string) string {
 	out := make([]string, len(command))
 	for i, w := range command {
-		if out[i] = w; w == "" || strings.ContainsAny(w, " \t\n\"'\\$`|&;<>()*?[]#~{}!") {
+		name, value, ok := strings.Cut(w, "=")
+		switch {
+		case secret.Reference(w):
+			out[i] = `"` + w + `"`
+		case ok && secret.Reference(value) && !special(name):
+			out[i] = name + `="` + value + `"`
+		case w == "" || special(w):
 			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		default:
+			out[i] = w
 		}
 	}
 	return strings.Join(out, " ")
 }
+
+func special(word string) bool { return strings.ContainsAny(word, " \t\n\"'\\$`|&;<>()*?[]#~{}!") }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"spate/internal/recorder"
+	"spate/internal/secret"
 )
 
 // The files of a run folder.
@@ -175,7 +176,7 @@ func (f *Folder) writeJSON(name string, v any) error {
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", name, err)
 	}
-	return f.write(name, append(redactJSON(data, f.redact), '\n'))
+	return f.write(name, append(secret.Document(data, f.redact), '\n'))
 }
 
 // write puts a whole file in place at once: after a crash there is the old one or the new one, never
@@ -272,43 +273,4 @@ func shellWord(w string) string {
 		return w
 	}
 	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-}
-
-// redactJSON puts every string of a JSON text through redact and leaves all else as it is.
-func redactJSON(data []byte, redact func(string) string) []byte {
-	var out []byte
-	for i := 0; i < len(data); {
-		if data[i] != '"' {
-			out = append(out, data[i])
-			i++
-			continue
-		}
-		end := i + 1
-		for end < len(data) && data[end] != '"' {
-			if data[end] == '\\' {
-				end++
-			}
-			end++
-		}
-		end = min(end+1, len(data))
-		out = append(out, redactString(data[i:end], redact)...)
-		i = end
-	}
-	return out
-}
-
-func redactString(quoted []byte, redact func(string) string) []byte {
-	var s string
-	if err := json.Unmarshal(quoted, &s); err != nil {
-		return quoted // cannot be: the text was just encoded
-	}
-	clean := redact(s)
-	if clean == s {
-		return quoted
-	}
-	out, err := json.Marshal(clean)
-	if err != nil {
-		return []byte(`"redacted"`) // cannot be: strings always encode
-	}
-	return out
 }

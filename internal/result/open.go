@@ -12,6 +12,7 @@ import (
 	"spate/internal/call"
 	"spate/internal/observe"
 	"spate/internal/recorder"
+	"spate/internal/secret"
 	"spate/internal/verdict"
 )
 
@@ -68,6 +69,7 @@ func (e *newerError) Error() string {
 
 // Decode reads a result of this or any earlier version.
 func Decode(data []byte) (*Run, error) {
+	data = secret.Document(data, nil) // an earlier version, or another program, may have kept some
 	var head struct {
 		Schema int `json:"schema"`
 	}

@@ -15,6 +15,7 @@ import (
 	"spate/internal/config"
 	"spate/internal/harvest"
 	"spate/internal/result"
+	"spate/internal/secret"
 )
 
 // Set is what was found.
@@ -47,6 +48,7 @@ func Read(paths []string, stdin io.Reader) (*Set, error) {
 	set := &Set{Problems: in.problems}
 	for _, r := range harvest.Combine(in.results) {
 		if e, ok := in.exported[r.Source.File]; ok {
+			e.discreet()
 			set.Entries = append(set.Entries, e)
 			continue
 		}
@@ -54,9 +56,33 @@ func Read(paths []string, stdin io.Reader) (*Set, error) {
 			set.Entries = append(set.Entries, FromRun(run))
 			continue
 		}
-		set.Entries = append(set.Entries, FromResult(r))
+		e := FromResult(r)
+		e.discreet()
+		set.Entries = append(set.Entries, e)
+	}
+	for i := range set.Problems {
+		set.Problems[i].Text = secret.Text(set.Problems[i].Text)
 	}
 	return set, nil
+}
+
+// discreet hides what a log or a page holds of secrets: commands with keys, errors that quote them.
+func (e *Entry) discreet() {
+	r := &e.Result
+	e.Name, r.Error = secret.Text(e.Name), secret.Text(r.Error)
+	for k, v := range e.Labels {
+		e.Labels[k], _ = secret.Any(k, v).(string)
+	}
+	for i := range r.Context {
+		r.Context[i].Value = secret.Any(r.Context[i].Name, r.Context[i].Value)
+	}
+	for i := range r.Problems {
+		r.Problems[i].Text = secret.Text(r.Problems[i].Text)
+	}
+	if r.Launch != nil {
+		launch := secret.Text(*r.Launch)
+		r.Launch = &launch
+	}
 }
 
 // reader goes through files and folders.

@@ -8,15 +8,14 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
-	"spate/internal/config"
 	"spate/internal/harvest"
 	"spate/internal/result"
 	"spate/internal/runs"
+	"spate/internal/secret"
 )
 
 // Kept says what became of an entry that was put.
@@ -118,35 +117,9 @@ func clean(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
 }
 
-// jsonTexts finds the strings of a JSON text.
-var jsonTexts = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
-
-// unescape shows the blanks and quotes of a JSON text, for a first look.
-var unescape = strings.NewReplacer(`\n`, " ", `\r`, " ", `\t`, " ", `\"`, `"`)
-
 // discreet is a JSON text without what looks like a secret: logs hold launch commands with tokens, and a
 // store may be a team's.
-func discreet(doc []byte) string {
-	text := clean(string(doc))
-	if plain := unescape.Replace(text); config.RedactText(plain) == plain { // nearly always, and much quicker than one by one
-		return text
-	}
-	return jsonTexts.ReplaceAllStringFunc(text, func(quoted string) string {
-		var text string
-		if json.Unmarshal([]byte(quoted), &text) != nil {
-			return quoted // cannot be: the text was just encoded
-		}
-		hidden := config.RedactText(text)
-		if hidden == text {
-			return quoted
-		}
-		out, err := json.Marshal(hidden)
-		if err != nil {
-			return quoted // cannot be: strings always encode
-		}
-		return string(out)
-	})
-}
+func discreet(doc []byte) string { return string(secret.Document([]byte(clean(string(doc))), nil)) }
 
 func (s *Store) putRow(ctx context.Context, tx *sql.Tx, r *row) (Kept, error) {
 	var id, state string
@@ -274,9 +247,9 @@ func describe(e *runs.Entry) Item {
 	r := &e.Result
 	it := Item{
 		Key: runs.Identity(e), Name: clean(e.Name), Format: clean(r.Format), Started: e.Started(), Labels: e.Labels,
-		Figures: r.Metrics, Line: r.Source.Line, Error: config.RedactText(clean(r.Error)),
+		Figures: r.Metrics, Line: r.Source.Line, Error: secret.Text(clean(r.Error)),
 		Model: clean(e.Setting("model")), Backend: clean(e.Setting("backend")), Engine: clean(engineOf(e)), GPU: clean(gpuOf(e)),
-		Command: config.RedactText(clean(commandOf(e))),
+		Command: secret.Text(clean(commandOf(e))),
 	}
 	if run := e.Run; run != nil {
 		it.Run, it.Tool, it.State, it.Verdict = true, clean(run.Tool), string(run.State), string(run.Verdict.Grade)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"spate/internal/config"
+	"spate/internal/secret"
 )
 
 // None is the place of no store: SPATE_STORE=none keeps nothing.
@@ -87,7 +88,7 @@ func shownURL(u url.URL) string {
 	q := u.Query()
 	for name := range q {
 		if strings.Contains(strings.ToLower(name), "pass") {
-			q.Set(name, config.Redacted)
+			q.Set(name, secret.Redacted)
 		}
 	}
 	u.RawQuery = q.Encode()

@@ -11,6 +11,7 @@ import (
 
 	"spate/internal/config"
 	"spate/internal/rng"
+	"spate/internal/secret"
 )
 
 // planSchema is the version of plan files.
@@ -390,8 +391,42 @@ func (p *Plan) public() *Plan {
 	q.Servers = slices.Clone(p.Servers)
 	for i := range q.Servers {
 		q.Servers[i].Bench = redact(q.Servers[i].Bench)
+		q.Servers[i].Launch = q.Servers[i].Launch.public()
+	}
+	q.Points = slices.Clone(p.Points)
+	for i := range q.Points {
+		q.Points[i].Settings = redact(q.Points[i].Settings)
 	}
 	return &q
+}
+
+// public is how a server is started, with references in the place of secrets: it is to be started again.
+func (l *Launch) public() *Launch {
+	if l == nil {
+		return nil
+	}
+	q := *l
+	q.Command, q.Stop, q.URL = secret.Refer(l.Command), secret.Refer(l.Stop), secret.Text(l.URL)
+	q.Env = map[string]string{}
+	for k, v := range l.Env {
+		_, q.Env[k], _ = strings.Cut(secret.ReferEnv([]string{k + "=" + v})[0], "=")
+	}
+	return &q
+}
+
+// Unset are the variables that launches refer to for a secret and that are not set.
+func (p *Plan) Unset(lookup func(string) (string, bool)) []string {
+	var out []string
+	for i := range p.Servers {
+		if l := p.Servers[i].Launch; l != nil {
+			words := slices.Concat(l.Command, l.Stop)
+			for _, k := range sortedKeys(l.Env) {
+				words = append(words, l.Env[k])
+			}
+			out = append(out, secret.Missing(words, lookup)...)
+		}
+	}
+	return slices.Compact(out)
 }
 
 // redact hides secrets among settings.
@@ -400,7 +435,7 @@ func redact(list []Setting) []Setting {
 	for i := range out {
 		words := slices.Clone(out[i].Words)
 		for j, w := range words {
-			words[j] = config.Redact([]string{"--" + canonical(out[i].Flag), w})[1]
+			words[j] = secret.Args([]string{"--" + canonical(out[i].Flag), w})[1]
 		}
 		out[i].Words = words
 	}
@@ -410,8 +445,12 @@ func redact(list []Setting) []Setting {
 // Secret lists the flags whose values a folder does not keep: they have to be given again.
 func (p *Plan) Secret() []string {
 	var out []string
-	for _, s := range p.Bench {
-		if slices.ContainsFunc(s.Words, func(w string) bool { return strings.Contains(w, config.Redacted) }) {
+	all := slices.Clone(p.Bench)
+	for i := range p.Points {
+		all = append(all, p.Points[i].Settings...)
+	}
+	for _, s := range all {
+		if !slices.Contains(out, s.Flag) && slices.ContainsFunc(s.Words, func(w string) bool { return strings.Contains(w, secret.Redacted) }) {
 			out = append(out, s.Flag)
 		}
 	}

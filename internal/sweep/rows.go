@@ -198,7 +198,7 @@ func (p *Plan) WritePlan(w io.Writer, resolve Resolve) error {
 	at := 0
 	for _, group := range p.Steps() {
 		if sv := p.Server(group[0].Point.Server); sv != nil && sv.Launch != nil && p.launches(resolve, group[0].Point) {
-			fmt.Fprintf(&b, "start %s: %s\n", sv.Name, strings.Join(sv.Launch.Command, " "))
+			fmt.Fprintf(&b, "start %s: %s\n", sv.Name, strings.Join(sv.Launch.public().Command, " "))
 		}
 		for _, st := range group {
 			at++

@@ -14,6 +14,7 @@ import (
 	"spate/internal/config"
 	"spate/internal/result"
 	"spate/internal/runs"
+	"spate/internal/secret"
 )
 
 // Task is one measurement to make.
@@ -260,7 +261,7 @@ func (s *sitting) failed(st Step, err error) error {
 		s.out.GaveUp = true
 	}
 	first, _, _ := strings.Cut(err.Error(), "\n")
-	return s.Note(Entry{Event: "failed", Key: s.Plan.Key(st), Error: config.RedactText(first)})
+	return s.Note(Entry{Event: "failed", Key: s.Plan.Key(st), Error: secret.Text(first)})
 }
 
 func (s *sitting) tell(r Row) {

@@ -115,12 +115,12 @@ func (s Setting) args() []string {
 	return out
 }
 
-// Text is the setting's value for people.
+// Text is the setting's value for people, without secrets.
 func (s Setting) Text() string {
 	if len(s.Words) == 0 {
 		return "on"
 	}
-	return strings.Join(s.Words, " ")
+	return strings.Join(redact([]Setting{s})[0].Words, " ")
 }
 
 func (s Setting) String() string { return s.Flag + "=" + s.Text() }

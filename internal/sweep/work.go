@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"spate/internal/result"
+	"spate/internal/secret"
 )
 
 // Names within a folder.
@@ -107,7 +108,7 @@ func (w *Work) Note(e Entry) error {
 	if err != nil {
 		return fmt.Errorf("encode journal line: %w", err)
 	}
-	if _, err := w.log.Write(append(line, '\n')); err != nil {
+	if _, err := w.log.Write(append(secret.Document(line, nil), '\n')); err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
 	if err := w.log.Sync(); err != nil {
@@ -127,7 +128,7 @@ func (w *Work) Save(name string, v any) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	_, err = tmp.Write(append(data, '\n'))
+	_, err = tmp.Write(append(secret.Document(data, nil), '\n'))
 	if err == nil {
 		err = tmp.Sync()
 	}

@@ -8,6 +8,7 @@ import (
 
 	"spate/internal/launch"
 	"spate/internal/search"
+	"spate/internal/secret"
 )
 
 // templates are how the engines are started.
@@ -145,8 +146,36 @@ func (f *File) Command(set search.Settings, port, self string) []string {
 	return out
 }
 
-// Line is the command line for people, with the variables it needs.
+// public is the file with references in the place of secrets: what it starts is to be started again.
+func (f *File) public() *File {
+	q := *f
+	q.Server.Command, q.Server.Stop = secret.Refer(f.Server.Command), secret.Refer(f.Server.Stop)
+	q.Server.Env, q.Fixed = slices.Clone(f.Server.Env), slices.Clone(f.Fixed)
+	for i, x := range q.Server.Env {
+		_, q.Server.Env[i].Value, _ = strings.Cut(secret.ReferEnv([]string{x.Name + "=" + x.Value})[0], "=")
+	}
+	for i, x := range q.Fixed {
+		if name, ok := strings.CutPrefix(x.Name, envPrefix); ok {
+			_, q.Fixed[i].Value, _ = strings.Cut(secret.ReferEnv([]string{name + "=" + x.Value})[0], "=")
+		} else {
+			q.Fixed[i].Value = secret.Refer([]string{"--" + x.Name, x.Value})[1]
+		}
+	}
+	q.Workloads = slices.Clone(f.Workloads)
+	for i := range q.Workloads {
+		q.Workloads[i].Args = secret.Args(q.Workloads[i].Args)
+	}
+	if f.Held != nil {
+		held := *f.Held
+		held.Args = secret.Args(held.Args)
+		q.Held = &held
+	}
+	return &q
+}
+
+// Line is the command line for people, with the variables it needs; secrets are references.
 func (f *File) Line(set search.Settings) string {
+	f = f.public()
 	port := "8000"
 	line := launch.Words(f.Command(set, port, "spate"))
 	if env := f.Env(set); len(env) > 0 {

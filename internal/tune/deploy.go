@@ -2,6 +2,7 @@ package tune
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -9,10 +10,12 @@ import (
 
 	"spate/internal/launch"
 	"spate/internal/search"
+	"spate/internal/secret"
 )
 
 // Deploy are the files in which a setting is taken into use, by name.
 func (f *File) Deploy(set search.Settings) (map[string]string, error) {
+	f = f.public()
 	command := f.Command(set, "8000", "spate")
 	env := f.Env(set)
 	compose, err := f.compose(command, env, set)
@@ -36,6 +39,10 @@ func (f *File) unit(command, env []string) string {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "[Unit]\nDescription=%s serving %s\nAfter=network-online.target\nWants=network-online.target\n\n[Service]\n", f.Server.Kind, f.Model)
 	for _, e := range env {
+		if name, value, _ := strings.Cut(e, "="); value == "${"+name+"}" { // systemd fills in none here
+			fmt.Fprintf(b, "# %s is a secret: systemctl set-environment, or an EnvironmentFile\nPassEnvironment=%s\n", name, name)
+			continue
+		}
 		fmt.Fprintf(b, "Environment=%s\n", quoteUnit(e))
 	}
 	words := make([]string, len(command))
@@ -48,6 +55,9 @@ func (f *File) unit(command, env []string) string {
 
 // quoteUnit writes a word as systemd reads it: a percent sign and a dollar mean more there.
 func quoteUnit(w string) string {
+	if secret.Reference(w) {
+		return w // of a variable of the service
+	}
 	w = strings.NewReplacer("%", "%%", "$", "$$").Replace(w)
 	if w == "" || strings.ContainsAny(w, " \t\"'\\;") {
 		return strconv.Quote(w)
@@ -107,21 +117,36 @@ func (f *File) compose(command, env []string, set search.Settings) (string, erro
 func (f *File) helm(set search.Settings, env []string) (string, error) {
 	repo, tag, _ := strings.Cut(f.image(), ":")
 	values := map[string]any{
-		"image": map[string]any{"repository": repo, "tag": tag}, "model": f.Model, "args": f.arguments(set),
+		"image": map[string]any{"repository": repo, "tag": tag}, "model": f.Model, "args": kubernetes(f.arguments(set)),
 		"service": map[string]any{"port": 8000},
 	}
 	if f.Server.Kind != "sim" {
 		values["resources"] = map[string]any{"limits": map[string]any{"nvidia.com/gpu": f.GPUs(set)}}
 	}
-	var list []map[string]string
+	var list []map[string]any
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
-		list = append(list, map[string]string{"name": name, "value": value})
+		if value == "${"+name+"}" {
+			list = append(list, map[string]any{"name": name, "valueFrom": map[string]any{"secretKeyRef": map[string]string{"name": "server-secrets", "key": name}}})
+			continue
+		}
+		list = append(list, map[string]any{"name": name, "value": value})
 	}
 	if list != nil {
 		values["env"] = list
 	}
 	return asYAML(values)
+}
+
+// kubernetes are arguments with references as Kubernetes writes them.
+func kubernetes(args []string) []string {
+	out := slices.Clone(args)
+	for i, w := range out {
+		if secret.Reference(w) {
+			out[i] = "$(" + strings.Trim(w, "${}") + ")"
+		}
+	}
+	return out
 }
 
 func asYAML(v any) (string, error) {

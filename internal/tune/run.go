@@ -62,7 +62,7 @@ func (d *Folder) begin(f *File) error {
 		if len(d.Journal) > 0 {
 			return fmt.Errorf("%s has a journal and no %s: it is not the folder of a search", d.Dir, plannedFile)
 		}
-		return d.Save(plannedFile, f)
+		return d.Save(plannedFile, f.public())
 	case err != nil:
 		return fmt.Errorf("read what the search was begun with: %w", err)
 	}
@@ -70,7 +70,7 @@ func (d *Folder) begin(f *File) error {
 	if err := json.Unmarshal(data, &was); err != nil {
 		return fmt.Errorf("read %s: %w", plannedFile, err)
 	}
-	is := *f
+	is := *f.public()
 	was.Trials, was.Time, is.Trials, is.Time = 0, 0, 0, 0
 	if diff := sweep.Differences(was, is); len(diff) > 0 {
 		return &ChangedError{d.Dir, diff}
