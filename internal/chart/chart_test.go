@@ -2,6 +2,8 @@ package chart
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"image/png"
 	"regexp"
@@ -99,5 +101,33 @@ func TestLengthsIsAPicture(t *testing.T) {
 		if (blue > 0) != (len(in) > 0) {
 			t.Errorf("%d values drew %d pixels of bars", len(in), blue)
 		}
+	}
+}
+
+// TestTimelineMayDoNothingElse holds that the page runs its own script and style sheet and nothing that a name brings in.
+func TestTimelineMayDoNothingElse(t *testing.T) {
+	recs := []call.Record{{Name: `</script><script>alert(1)</script>`, Phase: call.Measure, Outcome: call.OK}}
+	var b bytes.Buffer
+	if err := Timeline(&b, `<img src=x onerror=alert(1)>`, recs, [2]float64{25, 50}); err != nil {
+		t.Fatal(err)
+	}
+	page := b.String()
+	policy := regexp.MustCompile(`Content-Security-Policy" content="([^"]*)"`).FindStringSubmatch(page)
+	if policy == nil {
+		t.Fatal("the page has no policy")
+	}
+	text := strings.NewReplacer("&#39;", "'", "&#43;", "+").Replace(policy[1])
+	for tag, directive := range map[string]string{"script": "script-src", "style": "style-src"} {
+		m := regexp.MustCompile(`(?s)<`+tag+`>(.*?)</`+tag+`>`).FindAllStringSubmatch(page, -1)
+		if len(m) != 1 {
+			t.Fatalf("%d elements %s", len(m), tag)
+		}
+		sum := sha256.Sum256([]byte(m[0][1]))
+		if want := directive + " 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"; !strings.Contains(text, want) {
+			t.Errorf("policy %q lacks %q", text, want)
+		}
+	}
+	if !strings.HasPrefix(text, "default-src 'none';") || strings.Contains(page, "style=") || strings.Contains(page, "<img") {
+		t.Errorf("policy %q, page %.200s", text, page)
 	}
 }

@@ -14,10 +14,17 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/escape"
 )
 
 //go:embed timeline.html
 var page string
+
+//go:embed timeline.css
+var style string
+
+//go:embed timeline.js
+var script string
 
 // bar is one request on the timeline, in milliseconds: the first token and the gaps after it.
 type bar struct {
@@ -42,9 +49,10 @@ func Timeline(w io.Writer, title string, recs []call.Record, bounds [2]float64) 
 	if err != nil {
 		return fmt.Errorf("parse timeline page: %w", err)
 	}
+	code := fmt.Sprintf("\"use strict\";\nconst bars = %s, low = %g, high = %g;\n%s", data, bounds[0], bounds[1], script)
 	err = t.Execute(w, map[string]any{
-		"Title": title, "Low": bounds[0], "High": bounds[1], "Count": len(bars),
-		"Bars": template.JS(data), //nolint:gosec // json.Marshal escapes what could end the script
+		"Title": title, "Low": bounds[0], "High": bounds[1], "Count": len(bars), "CSP": escape.Policy(code, style),
+		"Script": template.JS(code), "Style": template.CSS(style), //nolint:gosec // our own, and json.Marshal escapes what could end the script
 	})
 	if err != nil {
 		return fmt.Errorf("write timeline: %w", err)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate/internal/config"
+	"spate/internal/escape"
 	"spate/internal/flags"
 	"spate/internal/secret"
 )
@@ -60,6 +61,7 @@ func (u usage) Unwrap() error { return u.err }
 
 // Run runs one command line and returns the exit code.
 func Run(ctx context.Context, p Process) int {
+	p.Stdout = escape.NewWriter(p.Stdout) // names come from servers and files, and a terminal obeys control characters
 	err := newRoot(p).ExecuteContext(ctx)
 	var done exit
 	var bad usage
@@ -84,8 +86,18 @@ func complain(w io.Writer, command string, err error) {
 	}
 }
 
-// say prints for people; when their terminal is gone there is nobody left to tell.
-func say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
+// say prints for people, without what a terminal would obey; when it is gone there is nobody left to tell.
+func say(w io.Writer, format string, args ...any) {
+	_, _ = io.WriteString(w, escape.Terminal(fmt.Sprintf(format, args...)))
+}
+
+// raw is standard output for bytes that are no text, such as a picture.
+func (p Process) raw() io.Writer {
+	if t, ok := p.Stdout.(*escape.Writer); ok {
+		return t.Raw()
+	}
+	return p.Stdout
+}
 
 // isUsage reports whether an error is the user's mistake rather than a failure.
 func isUsage(err error) bool {

@@ -15,6 +15,7 @@ import (
 
 	"spate/internal/config"
 	"spate/internal/curve"
+	"spate/internal/escape"
 	"spate/internal/explain"
 	"spate/internal/page"
 	"spate/internal/picture"
@@ -100,7 +101,11 @@ func runReport(ctx context.Context, p Process, refs []string, f reportFlags) err
 	if err := view(&out, printedFormat(f.format, set), set, f); err != nil {
 		return err
 	}
-	if _, err := p.Stdout.Write(out.Bytes()); err != nil {
+	to := p.Stdout
+	if f.format == "png" {
+		to = p.raw()
+	}
+	if _, err := to.Write(out.Bytes()); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
 	}
 	return nil
@@ -251,8 +256,13 @@ func markdown(w io.Writer, set []runs.Entry, f reportFlags) error {
 		if len(s.Sentences) == 0 {
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "\n## %s\n\n- %s\n", s.Title, strings.Join(s.Sentences, "\n- ")); err != nil {
+		if _, err := fmt.Fprintf(w, "\n## %s\n\n", escape.Markdown(s.Title)); err != nil {
 			return err
+		}
+		for _, text := range s.Sentences {
+			if _, err := fmt.Fprintf(w, "- %s\n", escape.Sentence(text)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

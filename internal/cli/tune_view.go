@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 	"time"
@@ -34,7 +35,7 @@ func (v *tuneView) show(pr tune.Progress) {
 	}
 	w := v.h.p.Stderr
 	if v.drawn {
-		say(w, "\r\x1b[K")
+		_, _ = io.WriteString(w, "\r\x1b[K") // the line is spate's own
 		v.drawn = false
 	}
 	if pr.Earlier {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"spate/internal/escape"
 )
 
 // WriteJSON prints everything, for programs.
@@ -59,7 +61,7 @@ func (m *Metric) mark() string {
 
 // cell keeps text within its cell of a table.
 func cell(s string) string {
-	return strings.NewReplacer("|", `\|`, "\n", " ", "\r", " ", "<", "&lt;").Replace(s)
+	return escape.Markdown(s)
 }
 
 // The elements of a JUnit file, as CI servers read it.

@@ -10,9 +10,7 @@ package page
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
 	"embed"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -22,6 +20,7 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/curve"
+	"spate/internal/escape"
 	"spate/internal/runs"
 	"spate/internal/table"
 )
@@ -188,14 +187,8 @@ func (v *view) embed(d *data) error {
 	v.Style = template.CSS(style) //nolint:gosec // our own file
 	v.Script = template.JS(script.String())
 	v.Data = template.JS(encoded) //nolint:gosec // JSON with <, > and & escaped
-	v.CSP = fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; base-uri 'none'; form-action 'none'",
-		hash([]byte(v.Script)), hash(style))
+	v.CSP = escape.Policy(string(v.Script), string(style))
 	return nil
-}
-
-func hash(text []byte) string {
-	sum := sha256.Sum256(text)
-	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
 // describe names the page after what it shows.

@@ -19,6 +19,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"spate/internal/curve"
+	"spate/internal/escape"
 )
 
 // The size of one chart, and how many stand side by side.
@@ -101,9 +102,9 @@ func tile(c draw.Canvas, charts []curve.Chart) error {
 func newPlot(c *curve.Chart) (*plot.Plot, error) {
 	p := plot.New()
 	p.BackgroundColor = color.White
-	p.Title.Text = c.Title
+	p.Title.Text = escape.XML(c.Title)
 	p.Title.Padding = vg.Points(6)
-	p.X.Label.Text, p.Y.Label.Text = label(c.X), label(c.Y)
+	p.X.Label.Text, p.Y.Label.Text = escape.XML(label(c.X)), escape.XML(label(c.Y))
 	p.X.Padding, p.Y.Padding = 0, 0
 	write(&p.Title.TextStyle, 12)
 	for _, style := range []*text.Style{&p.X.Label.TextStyle, &p.Y.Label.TextStyle} {
@@ -228,7 +229,7 @@ func add(p *plot.Plot, l *curve.Line, points plotter.XYs, colour int) error {
 		shown = append(shown, dots)
 	}
 	if l.Name != "" && !l.Faint {
-		p.Legend.Add(l.Name, shown...)
+		p.Legend.Add(escape.XML(l.Name), shown...)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/escape"
 	"spate/internal/harvest"
 )
 
@@ -105,7 +106,7 @@ func WriteCSV(w io.Writer, entries []Entry) error {
 		rows[i] = row
 	}
 	slices.Sort(labels)
-	out := csv.NewWriter(w)
+	out := escape.NewCSV(w)
 	columns := slices.Concat(csvFixed, labels, settings, figures, extras)
 	if err := out.Write(columns); err != nil {
 		return err
@@ -119,8 +120,7 @@ func WriteCSV(w io.Writer, entries []Entry) error {
 			return err
 		}
 	}
-	out.Flush()
-	return out.Error()
+	return out.Flush()
 }
 
 func fixedCells(e *Entry, row map[string]string) {
@@ -238,7 +238,8 @@ func csvEntry(header, cells []string) Entry {
 	e := Entry{Result: harvest.Result{EngineLog: []harvest.EngineSample{}}}
 	started := ""
 	for i, column := range header {
-		text := cells[i]
+		column = escape.Plain(column)
+		text := escape.Plain(cells[i])
 		if text == "" {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/escape"
 	"spate/internal/metrics"
 	"spate/internal/runs"
 	"spate/internal/stats"
@@ -158,12 +159,21 @@ func Table(w io.Writer, p *Plan, entries []runs.Entry) error {
 	for i := range p.Points {
 		pt := &p.Points[i]
 		if cells := p.cells(pt); len(cells) > 0 {
-			fmt.Fprintf(&b, "| %s ", strings.Join(cells, " | "))
+			fmt.Fprintf(&b, "| %s ", strings.Join(markdown(cells), " | "))
 		}
 		p.tableFigures(&b, pt, entries)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// markdown are cells of a table.
+func markdown(cells []string) []string {
+	out := make([]string, len(cells))
+	for i, c := range cells {
+		out[i] = escape.Markdown(c)
+	}
+	return out
 }
 
 func (p *Plan) tableFigures(b *strings.Builder, pt *Point, entries []runs.Entry) {

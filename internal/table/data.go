@@ -1,11 +1,11 @@
 package table
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
 
+	"spate/internal/escape"
 	"spate/internal/runs"
 )
 
@@ -15,7 +15,7 @@ func CSV(w io.Writer, set []runs.Entry, opt Options) error {
 	if err != nil {
 		return err
 	}
-	out := csv.NewWriter(w)
+	out := escape.NewCSV(w)
 	head := []string{"id"}
 	for _, s := range g.Common {
 		head = append(head, s.Key)
@@ -38,10 +38,12 @@ func CSV(w io.Writer, set []runs.Entry, opt Options) error {
 		}
 		rows = append(rows, row)
 	}
-	if err := out.WriteAll(rows); err != nil {
-		return fmt.Errorf("write table: %w", err)
+	for _, row := range rows {
+		if err := out.Write(row); err != nil {
+			return fmt.Errorf("write table: %w", err)
+		}
 	}
-	return nil
+	return out.Flush()
 }
 
 // JSON writes an array, one object per row: id, settings, figures as printed.

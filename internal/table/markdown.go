@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"spate/internal/escape"
 	"spate/internal/runs"
 )
 
@@ -19,7 +20,7 @@ func Markdown(w io.Writer, set []runs.Entry, opt Options) error {
 	if len(g.Common) > 0 {
 		parts := make([]string, len(g.Common))
 		for i, s := range g.Common {
-			parts[i] = s.Title + ": " + escape(s.Value)
+			parts[i] = mdCell(s.Title) + ": " + mdCell(s.Value)
 		}
 		fmt.Fprintf(&b, "%s\n\n", strings.Join(parts, " · "))
 	}
@@ -47,7 +48,7 @@ func (g *Grid) parts(split bool) []part {
 	}
 	var out []part
 	for _, r := range g.Rows {
-		title := g.Factors[g.Group].Title + " = " + escape(r.Settings[g.Group])
+		title := mdCell(g.Factors[g.Group].Title) + " = " + mdCell(r.Settings[g.Group])
 		if len(out) == 0 || out[len(out)-1].title != title {
 			out = append(out, part{title: title})
 		}
@@ -64,14 +65,14 @@ func (g *Grid) markdown(b *bytes.Buffer, rows []Row, grouped bool) {
 		if grouped && i == g.Group {
 			continue
 		}
-		head, rule = append(head, escape(f.Title)), append(rule, align(rows, i))
+		head, rule = append(head, mdCell(f.Title)), append(rule, align(rows, i))
 	}
 	if len(head) == 0 {
 		head, rule = []string{"Result"}, []string{"---"}
 	}
 	names := len(head)
 	for _, c := range g.Columns {
-		head, rule = append(head, c.Title), append(rule, "---:")
+		head, rule = append(head, mdCell(c.Title)), append(rule, "---:")
 	}
 	line(b, head)
 	line(b, rule)
@@ -79,14 +80,14 @@ func (g *Grid) markdown(b *bytes.Buffer, rows []Row, grouped bool) {
 		cells := make([]string, 0, len(head))
 		for i, v := range r.Settings {
 			if !grouped || i != g.Group {
-				cells = append(cells, escape(v))
+				cells = append(cells, mdCell(v))
 			}
 		}
 		if len(cells) < names {
-			cells = append(cells, escape(r.Entry.Name))
+			cells = append(cells, mdCell(r.Entry.Name))
 		}
 		for _, c := range g.Columns {
-			cells = append(cells, Cell(r.Entry, c.Key))
+			cells = append(cells, mdCell(Cell(r.Entry, c.Key)))
 		}
 		line(b, cells)
 	}
@@ -106,11 +107,10 @@ func line(b *bytes.Buffer, cells []string) {
 	b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 }
 
-// escape keeps text from ending a cell or starting markup.
-func escape(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if s == "" {
+// mdCell keeps text from ending a cell or starting markup.
+func mdCell(s string) string {
+	if s = escape.Markdown(s); s == "" {
 		return "-"
 	}
-	return strings.NewReplacer("|", `\|`, "<", "&lt;", "`", "\\`", "*", `\*`).Replace(s)
+	return s
 }

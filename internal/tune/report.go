@@ -1,7 +1,6 @@
 package tune
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
 	"maps"
@@ -10,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"spate/internal/escape"
 )
 
 // Report is what a page about a search says besides its numbers.
@@ -27,11 +28,11 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	if title == "" {
 		title = "server flags"
 	}
-	fmt.Fprintf(b, "# Tuning %s\n\n", title)
+	fmt.Fprintf(b, "# Tuning %s\n\n", escape.Markdown(title))
 	if r.Predicted != "" {
 		fmt.Fprintf(b, "Predicted, not measured: %s.\n\n", r.Predicted)
 	}
-	fmt.Fprintf(b, "%s\n\n", r.Sentence)
+	fmt.Fprintf(b, "%s\n\n", escape.Sentence(r.Sentence))
 	r.winner(b)
 	r.facts(b)
 	r.trials(b)
@@ -50,7 +51,7 @@ func (r *Report) winner(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "```sh\n%s\n```\n\n", r.Line)
 	for _, s := range r.Why {
-		fmt.Fprintf(b, "- %s\n", s)
+		fmt.Fprintf(b, "- %s\n", escape.Sentence(s))
 	}
 	if len(r.Why) > 0 {
 		b.WriteByte('\n')
@@ -61,7 +62,7 @@ func (r *Report) facts(b *strings.Builder) {
 	f := r.File
 	fmt.Fprintf(b, "- Objective: %s %s\n", map[bool]string{true: "the smallest", false: "the largest"}[f.Objective.Smaller], f.Objective.Title())
 	for _, c := range f.limits {
-		fmt.Fprintf(b, "- Constraint: %s\n", c.Text)
+		fmt.Fprintf(b, "- Constraint: %s\n", escape.Markdown(c.Text))
 	}
 	if r.Knee != nil && r.Knee.Rate > 0 {
 		fmt.Fprintf(b, "- Knee of the default: %.3g requests per second (above it: %s); trials were made at %.3g\n", r.Knee.Rate, r.Knee.Why, r.Rate)
@@ -78,7 +79,7 @@ func (r *Report) facts(b *strings.Builder) {
 		fmt.Fprintf(b, "- Drift: the default's own measurements lie %.3g %% apart\n", *r.Drift)
 	}
 	for _, n := range r.Notes {
-		fmt.Fprintf(b, "- %s\n", n)
+		fmt.Fprintf(b, "- %s\n", escape.Sentence(n))
 	}
 	b.WriteByte('\n')
 }
@@ -92,14 +93,14 @@ func (r *Report) trials(b *strings.Builder) {
 		}
 		meets := "yes"
 		if o.Violation > 0 {
-			meets = strings.Join(o.Missed, ", ")
+			meets = escape.Markdown(strings.Join(o.Missed, ", "))
 		}
 		name := strconv.Itoa(o.Trial)
 		if r.Winner != nil && o.Trial == r.Winner.Trial {
 			name = "**" + name + "**"
 		}
 		fmt.Fprintf(b, "| %s | %.4g | %.4g | %.4g | %.4g | %s | %s |\n", name, o.Value, sumFigures(o, "output_throughput"),
-			sumFigures(o, "p99_ttft_ms"), sumFigures(o, "p99_tpot_ms"), meets, r.File.Short(o))
+			sumFigures(o, "p99_ttft_ms"), sumFigures(o, "p99_tpot_ms"), meets, escape.Markdown(r.File.Short(o)))
 	}
 	b.WriteByte('\n')
 }
@@ -135,7 +136,7 @@ func (r *Report) frontierTable(b *strings.Builder) {
 		o := &r.Frontier[i]
 		gpus := float64(r.File.GPUs(o.Settings))
 		fmt.Fprintf(b, "| %d | %s | %.4g | %.4g | %s | %s | %s | %s |\n", o.Trial, orDash(sumFigures(o, "request_goodput")/gpus), sumFigures(o, "output_throughput")/gpus,
-			sumFigures(o, frontierLatency), orDash(o.MemoryGiB), orDash(o.PowerW), orDash(r.File.cost(o)), r.File.Short(o))
+			sumFigures(o, frontierLatency), orDash(o.MemoryGiB), orDash(o.PowerW), orDash(r.File.cost(o)), escape.Markdown(r.File.Short(o)))
 	}
 	b.WriteByte('\n')
 }
@@ -176,7 +177,7 @@ func (r *Report) importance(b *strings.Builder) {
 	}
 	b.WriteString("## What mattered\n\nHow much of the differences between trials each flag accounts for by itself.\n\n| flag | share | 90 % interval | best values |\n|---|---:|---|---|\n")
 	for _, w := range r.Weights {
-		fmt.Fprintf(b, "| %s | %.0f %% | %.0f to %.0f %% | %s |\n", w.Name, 100*w.Share, 100*w.Low, 100*w.High, w.Best)
+		fmt.Fprintf(b, "| %s | %.0f %% | %.0f to %.0f %% | %s |\n", escape.Markdown(w.Name), 100*w.Share, 100*w.Low, 100*w.High, escape.Markdown(w.Best))
 	}
 	b.WriteByte('\n')
 }
@@ -192,7 +193,7 @@ func (r *Report) failures(b *strings.Builder) {
 			b.WriteString("## Failed\n\n")
 			said = true
 		}
-		fmt.Fprintf(b, "- trial %d (%s): `%s`\n  `%s`\n", o.Trial, o.Failure.Kind, o.Failure.Line, o.Failure.Command)
+		fmt.Fprintf(b, "- trial %d (%s): %s\n  %s\n", o.Trial, o.Failure.Kind, escape.Code(o.Failure.Line), escape.Code(o.Failure.Command))
 	}
 	if said {
 		b.WriteByte('\n')
@@ -218,7 +219,7 @@ func WriteCSV(w io.Writer, f *File, history []Observation) error {
 		}
 	}
 	figs := slices.Sorted(maps.Keys(names))
-	out := csv.NewWriter(w)
+	out := escape.NewCSV(w)
 	if err := out.Write(append(append(head, figs...), "run", "command")); err != nil {
 		return fmt.Errorf("write CSV: %w", err)
 	}
@@ -234,8 +235,7 @@ func WriteCSV(w io.Writer, f *File, history []Observation) error {
 			}
 		}
 	}
-	out.Flush()
-	if err := out.Error(); err != nil {
+	if err := out.Flush(); err != nil {
 		return fmt.Errorf("write CSV: %w", err)
 	}
 	return nil
