@@ -26,7 +26,7 @@ import (
 const spareFiles = 64
 
 // runBench measures one server with the given settings and returns the exit code.
-func runBench(ctx context.Context, p Process, cfg *config.Bench) int {
+func runBench(ctx context.Context, p Process, cfg *config.Bench) (code int) {
 	view := p.view(cfg.Output.UI)
 	p.Stderr = report.NewConsole(p.Stderr) // what is said during the run goes above the live view
 	ctx, stop, interrupted, done := interrupts(ctx, p)
@@ -50,14 +50,7 @@ func runBench(ctx context.Context, p Process, cfg *config.Bench) int {
 			complain(p.Stderr, "spate bench", err)
 			return ExitFailed
 		}
-		defer func() {
-			if died := srv.Died(); died != nil {
-				complain(p.Stderr, "spate bench", died)
-			}
-			if err := srv.Stop(ctx); err != nil {
-				complain(p.Stderr, "spate bench", err)
-			}
-		}()
+		defer func() { endLaunched(ctx, p, cfg, srv, code) }()
 	}
 	raiseFiles(p, cfg)
 	job := bench.Job{

@@ -172,7 +172,7 @@ func (c *compat) save(p Process, run *dialect.Run) error {
 }
 
 func appendTo(name, text string) error {
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

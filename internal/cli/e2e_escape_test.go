@@ -51,7 +51,7 @@ func TestHostileNamesReachNoTerminalAndNoPage(t *testing.T) {
 		{"tag", "@1", "more=" + hostileName},
 		{"import", "--no-store", "run"},
 		{"export"},
-		{"export", "--csv"},
+		{"export", "--format", "csv"},
 		{"explain", "run"},
 		{"report", "run"},
 		{"report", "--format", "md", "run"},

@@ -99,16 +99,16 @@ func (p *planted) search() {
 func (p *planted) views(refs ...string) {
 	p.t.Helper()
 	for _, ending := range []string{"md", "html", "csv", "json"} {
-		p.spate(0, nil, append([]string{"report", "--no-store", "-o", filepath.Join(p.dir, "all."+ending)}, refs...)...)
+		p.spate(0, nil, append([]string{"report", "-o", filepath.Join(p.dir, "all."+ending)}, refs...)...)
 	}
 	p.spate(0, nil, append([]string{"explain"}, refs...)...)
 	p.spate(0, nil, append([]string{"import", "--json", "--no-store"}, refs...)...)
 	p.spate(0, nil, append([]string{"import"}, refs...)...)
 	p.spate(0, nil, "list")
-	p.spate(0, nil, "list", "--json")
+	p.spate(0, nil, "list", "--format", "json")
 	p.spate(0, nil, "export")
-	p.spate(0, nil, "export", "--csv")
-	p.spate(0, nil, "show", "@1")
+	p.spate(0, nil, "export", "--format", "csv")
+	p.spate(0, nil, "show", "last")
 }
 
 func TestBenchKeepsNoSecret(t *testing.T) {

@@ -162,6 +162,26 @@ func sayUnchecked(p Process, srv *launch.Server) {
 	}
 }
 
+// endLaunched ends the server of a run. A log that nobody asked for is kept only where something went wrong.
+func endLaunched(ctx context.Context, p Process, cfg *config.Bench, srv *launch.Server, code int) {
+	died := srv.Died()
+	if died != nil {
+		complain(p.Stderr, "spate bench", died)
+	}
+	err := srv.Stop(ctx)
+	if err != nil {
+		complain(p.Stderr, "spate bench", err)
+	}
+	if cfg.Launch.Log != "" {
+		return
+	}
+	if died == nil && err == nil && code == ExitDone {
+		_ = os.RemoveAll(filepath.Dir(srv.Log)) // only litter
+		return
+	}
+	say(p.Stderr, "the server's log is %s\n", srv.Log)
+}
+
 // launchSpec is the server a run asks for. The error is the user's mistake.
 func launchSpec(cfg *config.Bench) (launch.Spec, error) {
 	l := &cfg.Launch
@@ -186,12 +206,16 @@ func launchFor(ctx context.Context, p Process, cfg *config.Bench) (*launch.Serve
 	if len(cfg.Target.BaseURLs) > 0 {
 		spec.URL = cfg.Target.BaseURLs[0]
 	}
-	if spec.Log == "" {
-		spec.Log = filepath.Join(os.TempDir(), fmt.Sprintf("spate-server-%d.log", os.Getpid()))
+	if spec.Log == "" { // in a folder of its own that nobody else can enter or foresee
+		dir, err := os.MkdirTemp("", "spate-server-")
+		if err != nil {
+			return nil, fmt.Errorf("make a folder for the server's log: %w", err)
+		}
+		spec.Log = filepath.Join(dir, "server.log")
 	}
 	srv, err := startServer(ctx, p, spec)
 	if err != nil {
-		return nil, err
+		return nil, err // with the log's place in it
 	}
 	cfg.Target.BaseURLs = []string{srv.URL}
 	if cfg.Observe.ServerLog == "" && !cfg.Observe.Off {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"spate/internal/escape"
 	"spate/internal/report"
 	"spate/internal/result"
 	"spate/internal/runs"
@@ -89,7 +90,7 @@ func showText(w io.Writer, s *store.Store, it *store.Item, e *runs.Entry) error 
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	row := func(name, text string) {
 		if text != "" && text != "-" {
-			say(t, "%s:\t%s\n", name, text)
+			say(t, "%s:\t%s\n", name, escape.Line(text))
 		}
 	}
 	row("id", it.ID)

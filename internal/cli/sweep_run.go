@@ -202,7 +202,7 @@ func (m *measuring) bench(ctx context.Context, cfg *config.Bench, command []stri
 	}
 	p.Stdout = &printed
 	err = errors.Join(err, printOutcome(p, cfg, out))
-	err = errors.Join(err, os.WriteFile(filepath.Join(cfg.Output.OutputDir, "output.txt"), printed.Bytes(), 0o644))
+	err = errors.Join(err, os.WriteFile(filepath.Join(cfg.Output.OutputDir, "output.txt"), printed.Bytes(), 0o600))
 	if err == nil && out.Run.State == result.Aborted {
 		err = fmt.Errorf("the run was ended early: %s", out.Run.Aborted)
 	}

@@ -186,7 +186,7 @@ func (h *hunted) files(d *tune.Folder, r *tune.Report, entries []runs.Entry) err
 		}
 	}
 	dir := filepath.Join(d.Dir, "winner")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make a folder for the winner: %w", err)
 	}
 	list, err := h.f.Deploy(r.Winner.Settings)
@@ -194,7 +194,7 @@ func (h *hunted) files(d *tune.Folder, r *tune.Report, entries []runs.Entry) err
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(list)) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(list[name]), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(list[name]), 0o600); err != nil {
 			return fmt.Errorf("write the winner's files: %w", err)
 		}
 	}
@@ -225,7 +225,7 @@ func (h *hunted) write(path string, d *tune.Folder, r *tune.Report, entries []ru
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
 		return fmt.Errorf("write a report: %w", err)
 	}
 	return nil

@@ -23,6 +23,9 @@ import (
 // guarded says whether this platform has guards.
 const guarded = true
 
+// noFollow refuses a link in the place of a file, and does not wait for the other end of a pipe.
+const noFollow = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+
 // alone puts a command into a process group of its own, so that a Ctrl-C meant for spate is not for it.
 func alone(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
@@ -68,7 +71,7 @@ func Guard(args []string) int {
 	g.mu.Unlock()
 	cleanUp(cleanup, nil, os.Stdout)
 	if log, err := os.Readlink("/proc/self/fd/1"); err == nil {
-		mask(log, secret.Values(command, os.Environ()))
+		mask(log, secret.Values(slices.Concat(cleanup, command), os.Environ()))
 	}
 	return code
 }

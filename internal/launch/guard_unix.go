@@ -10,6 +10,9 @@ import (
 // guarded says whether this platform has guards.
 const guarded = false
 
+// noFollow refuses a link in the place of a file, and does not wait for the other end of a pipe.
+const noFollow = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+
 // alone puts a command into a process group of its own.
 func alone(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 

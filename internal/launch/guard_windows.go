@@ -8,6 +8,9 @@ import (
 // guarded says whether this platform has guards.
 const guarded = false
 
+// noFollow is what only Unix can refuse.
+const noFollow = 0
+
 func alone(*exec.Cmd) {}
 
 // endGroup ends a process; Windows cannot ask.

@@ -160,6 +160,9 @@ func (s *Server) expanded() (words, env []string, err error) {
 		return out
 	}
 	env = fill(s.spec.Env)
+	if !isShell(s.cleanup) {
+		s.cleanup = fill(s.cleanup)
+	}
 	if words = slices.Clone(s.Command); !isShell(words) {
 		words = fill(words)
 	}
@@ -175,10 +178,10 @@ func hasPort(word string) bool { return strings.Contains(word, "{port}") }
 
 // run starts the guard with the server below it.
 func (s *Server) run() error {
-	if err := os.MkdirAll(filepath.Dir(s.Log), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(s.Log), 0o700); err != nil {
 		return fmt.Errorf("make folder for the server's log: %w", err)
 	}
-	out, err := os.OpenFile(s.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	out, err := openLog(s.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY)
 	if err != nil {
 		return fmt.Errorf("open the server's log: %w", err)
 	}
@@ -193,7 +196,7 @@ func (s *Server) run() error {
 	if words[0], err = exec.LookPath(words[0]); err != nil {
 		return err
 	}
-	s.spec.Env, s.secrets = env, secret.Values(words, append(os.Environ(), env...))
+	s.spec.Env, s.secrets = env, secret.Values(slices.Concat(s.cleanup, words), append(os.Environ(), env...))
 	if len(s.spec.Guard) > 0 && guarded {
 		return s.runGuarded(words, out)
 	}
@@ -215,7 +218,7 @@ func (s *Server) run() error {
 
 // cleanUp is what a guard would do at the end. What is said goes to the log, not among the words of this program.
 func (s *Server) cleanUp() {
-	log, err := os.OpenFile(s.Log, os.O_APPEND|os.O_WRONLY, 0)
+	log, err := openLog(s.Log, os.O_APPEND|os.O_WRONLY)
 	if err != nil { // it was taken away: clean up all the same
 		cleanUp(s.cleanup, s.spec.Env, io.Discard)
 		return

@@ -2,6 +2,8 @@ package launch
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 
 	"spate/internal/secret"
@@ -48,5 +50,25 @@ func maskOne(f *os.File, buf []byte, at int64, value []byte) {
 	}
 }
 
-// openLog opens a server's log.
-func openLog(path string, flags int) (*os.File, error) { return os.OpenFile(path, flags, 0o600) }
+// openLog opens a server's log, which only its owner may read: a regular file of that name, not a link to another.
+func openLog(path string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(path, flags|noFollow, 0o600)
+	if err != nil {
+		if info, look := os.Lstat(path); look == nil && info.Mode()&os.ModeSymlink != 0 {
+			return nil, fmt.Errorf("%s is a link to another file: name that file, or remove the link", path)
+		}
+		return nil, err
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = fmt.Errorf("%s is not a regular file", path)
+	case info.Mode().Perm()&0o077 != 0:
+		err = f.Chmod(0o600) // an earlier version made it readable for all
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}

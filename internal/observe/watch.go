@@ -58,7 +58,7 @@ func Start(ctx context.Context, opt Options) (*Watch, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &Watch{opt: opt, cancel: cancel}
 	if opt.Dir != "" {
-		f, err := os.OpenFile(filepath.Join(opt.Dir, File), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+		f, err := os.OpenFile(filepath.Join(opt.Dir, File), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 		if err != nil {
 			cancel()
 			return nil, fmt.Errorf("open series: %w", err)

@@ -24,7 +24,7 @@ func create(path string, overwrite bool) (*file, error) {
 	if overwrite {
 		flags = flags&^os.O_EXCL | os.O_TRUNC
 	}
-	f, err := os.OpenFile(path, flags, 0o644)
+	f, err := os.OpenFile(path, flags, 0o600)
 	if errors.Is(err, os.ErrExist) {
 		return nil, fmt.Errorf("%s exists; name another file, or --overwrite it", path)
 	}
@@ -82,7 +82,7 @@ func Sort(path string) (dropped int, err error) {
 		out.WriteByte('\n')
 	}
 	beside := path + ".sorting"
-	if err := os.WriteFile(beside, out.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(beside, out.Bytes(), 0o600); err != nil {
 		return 0, fmt.Errorf("sort the trace: %w", err)
 	}
 	if err := os.Rename(beside, path); err != nil {

@@ -82,7 +82,7 @@ type message struct {
 
 // Create starts a new log. It never touches an existing file.
 func Create(path string, opt Options) (*Log, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o644)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("create record log: %w", err)
 	}

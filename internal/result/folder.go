@@ -79,7 +79,7 @@ func claim(dir string) error {
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		return fmt.Errorf("output folder %s is a file: name a folder", dir)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make output folder: %w", err)
 	}
 	for _, name := range []string{RunFile, RecordsFile, ResultFile} {
@@ -96,14 +96,14 @@ func makeNew(run *Run, root string) (string, error) {
 	if root == "" {
 		root = DefaultRoot
 	}
-	if err := os.MkdirAll(root, 0o755); err != nil {
+	if err := os.MkdirAll(root, 0o700); err != nil {
 		return "", fmt.Errorf("make folder for runs: %w", err)
 	}
 	for range 100 {
 		var salt [2]byte
 		_, _ = rand.Read(salt[:]) // never fails
 		dir := filepath.Join(root, folderName(run, hex.EncodeToString(salt[:])))
-		err := os.Mkdir(dir, 0o755)
+		err := os.Mkdir(dir, 0o700)
 		if err == nil {
 			return dir, nil
 		}
@@ -208,7 +208,7 @@ func writeAtomic(path string, data []byte) error {
 func fill(tmp *os.File, data []byte) error {
 	_, err := tmp.Write(data)
 	if err == nil {
-		err = tmp.Chmod(0o644)
+		err = tmp.Chmod(0o600)
 	}
 	if err == nil {
 		err = tmp.Sync()
@@ -235,14 +235,14 @@ func Save(path string, data []byte, appendLine bool) (err error) {
 			err = fmt.Errorf("save %s: %w", path, err)
 		}
 	}()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
 	mode := os.O_CREATE | os.O_WRONLY | os.O_TRUNC
 	if appendLine {
 		mode = os.O_CREATE | os.O_WRONLY | os.O_APPEND
 	}
-	f, err := os.OpenFile(path, mode, 0o644)
+	f, err := os.OpenFile(path, mode, 0o600)
 	if err != nil {
 		return err
 	}

@@ -89,8 +89,11 @@ func wordsOf(name string) []string {
 // Name reports whether a flag, variable, JSON key or label of that name holds a secret, whatever its value. It
 // lets max_tokens, tokenizer, prompt-token-ids and key_value pass.
 func Name(name string) bool {
-	return surely(name) || slices.Contains(alone, strings.Join(wordsOf(name), " "))
+	return surely(name) || name != workingFolder && slices.Contains(alone, strings.Join(wordsOf(name), " "))
 }
+
+// workingFolder is the one variable whose name only looks like a password's.
+const workingFolder = "PWD"
 
 // surely is Name without the words that also stand in sentences.
 func surely(name string) bool {
@@ -109,7 +112,7 @@ func surely(name string) bool {
 // perhaps reports whether a name may mean a secret; its value decides.
 func perhaps(name string) bool {
 	words := wordsOf(name)
-	return len(words) > 0 && slices.Contains(last, words[len(words)-1])
+	return len(words) > 0 && name != workingFolder && slices.Contains(last, words[len(words)-1])
 }
 
 // Header reports whether a header of that name holds a secret. It errs on the side of hiding.
@@ -146,7 +149,7 @@ func plain(value string) bool {
 	case "", "true", "false", "none", "null", "on", "off", "auto", "default":
 		return true
 	}
-	return special.MatchString(value)
+	return special.MatchString(value) || strings.HasPrefix(value, "/") && strings.Count(value, "/") > 1 // a path
 }
 
 // random reports whether a value looks drawn rather than written: long, of letters and digits, and evenly so.

@@ -39,7 +39,7 @@ func (s *Store) openSQLite(ctx context.Context, p place) error {
 	if err != nil {
 		return fmt.Errorf("find its folder: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("make its folder: %w", err)
 	}
 	err = s.connect(ctx, path, "rwc", false)

@@ -79,12 +79,15 @@ func changedServers(p, o *Plan) []string {
 
 func changedPoints(p, o *Plan) []string {
 	find := func(q *Plan, pt *Point) *Point {
+		var found *Point
 		for i := range q.Points {
-			if q.Points[i].String() == pt.String() {
+			if same := q.Points[i].String() == pt.String(); same && q.Points[i].Key == pt.Key {
 				return &q.Points[i]
+			} else if same && found == nil {
+				found = &q.Points[i] // secrets may be all that tells two apart
 			}
 		}
-		return nil
+		return found
 	}
 	var out []string
 	for i := range p.Points {

@@ -43,7 +43,7 @@ func Open(dir string, p *Plan) (*Folder, error) {
 		return nil, err
 	}
 	if earlier != nil {
-		if changes := earlier.Changes(p.public()); len(changes) > 0 {
+		if changes := earlier.public().Changes(p.public()); len(changes) > 0 {
 			return nil, &ChangedError{Dir: dir, Changes: changes}
 		}
 		p.ID = earlier.ID

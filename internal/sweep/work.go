@@ -44,12 +44,12 @@ type Entry struct {
 
 // OpenWork opens the folder, making it if need be.
 func OpenWork(dir string) (*Work, error) {
-	if err := os.MkdirAll(filepath.Join(dir, runsDir), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, runsDir), 0o700); err != nil {
 		return nil, fmt.Errorf("make folder: %w", err)
 	}
 	w := &Work{Dir: dir}
 	var err error
-	if w.lock, err = os.OpenFile(filepath.Join(dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o644); err != nil {
+	if w.lock, err = os.OpenFile(filepath.Join(dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return nil, fmt.Errorf("open lock of %s: %w", dir, err)
 	}
 	if err := lock(w.lock); err != nil {
@@ -89,7 +89,7 @@ func (w *Work) openJournal(path string) error {
 		w.Journal = append(w.Journal, e)
 		whole, rest = whole+len(line)+1, after
 	}
-	if w.log, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
+	if w.log, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600); err != nil {
 		return fmt.Errorf("open journal: %w", err)
 	}
 	if err := w.log.Truncate(int64(whole)); err != nil {
@@ -198,7 +198,7 @@ func (w *Work) Claim(key string) (dir string, before int, err error) {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return dir, before, nil
 	}
-	if err := os.MkdirAll(aside, 0o755); err != nil {
+	if err := os.MkdirAll(aside, 0o700); err != nil {
 		return "", 0, fmt.Errorf("set %s aside: %w", dir, err)
 	}
 	before++
