@@ -59,7 +59,7 @@ var machine = []struct {
 	{"runs", []string{"os"}, "goes through the files and folders results lie in"},
 	{"sim/serve", []string{"net", "net/http", "os", "syscall", "golang.org/x/sys/unix"}, "is a server"},
 	{"store", []string{"os"}, "keeps the file of results and looks whether run folders are still there"},
-	{"sweep", []string{"net", "net/http", "os", "syscall"}, "keeps a sweep's folder, and starts the servers it is told to"},
+	{"sweep", []string{"os", "syscall"}, "keeps a sweep's folder, and starts the servers it is told to"},
 	{"tune", []string{"os"}, "reads back what a search was begun with"},
 	{"tokenizer", []string{"os"}, "reads tokenizer files, where the user or the Hugging Face cache has them"},
 	{"tokenizer/chat/conformance", []string{"os"}, "is a program"},

@@ -58,8 +58,7 @@ func (s *session) ask(req *http.Request) (*http.Response, error) {
 			return s.control.Do(req)
 		}
 	}
-	plain := http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
-	return plain.Do(req)
+	return s.control.Elsewhere(req)
 }
 
 // local reports whether the server is on this machine, so that its GPUs are those that are seen here. The embedded

@@ -192,7 +192,7 @@ func (h *hunt) measure(ctx context.Context, cfg *config.Bench, command []string,
 		return run, err
 	}
 	if h.o.cache == string(sweep.Reset) && !cfg.Sim.Enabled {
-		if err := sweep.ResetCache(ctx, &cfg.Target); err != nil {
+		if err := bench.ResetCache(ctx, cfg, h.m.p.getenv); err != nil {
 			return nil, errors.New(cfg.Scrub(err.Error()))
 		}
 	}

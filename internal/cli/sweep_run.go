@@ -163,7 +163,7 @@ func (m *measuring) measure(ctx context.Context, t *sweep.Task) (*result.Run, er
 		}
 	}
 	if t.Reset && !cfg.Sim.Enabled { // an embedded server is new for every run
-		if err := sweep.ResetCache(ctx, &cfg.Target); err != nil {
+		if err := bench.ResetCache(ctx, cfg, m.p.getenv); err != nil {
 			return nil, errors.New(cfg.Scrub(err.Error()))
 		}
 	}

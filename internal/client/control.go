@@ -12,9 +12,11 @@ import (
 	"time"
 )
 
-// Control asks a server about itself, outside the measured traffic.
+// Control asks a server about itself, outside the measured traffic. Everything that is not the load goes through it:
+// it has the run's TLS settings and follows no redirect, so that headers stay with the server they are for.
 type Control struct {
 	http    *http.Client
+	away    *http.Client // for other servers than the load's
 	base    string
 	head    http.Header
 	content bool // /tokenize calls a text content
@@ -32,8 +34,13 @@ func NewControl(cfg Config) (*Control, error) {
 	if len(cfg.BaseURLs) == 0 {
 		return nil, errors.New("no base URL to ask")
 	}
-	h.Timeout = 60 * time.Second
-	c := &Control{http: h, base: strings.TrimRight(cfg.BaseURLs[0], "/"), head: cfg.Header, scrub: scrubber(cfg.Secrets)}
+	plain.Unix = ""
+	away, err := newStd(&plain)
+	if err != nil {
+		return nil, err
+	}
+	h.Timeout, away.Timeout = 60*time.Second, 60*time.Second
+	c := &Control{http: h, away: away, base: strings.TrimRight(cfg.BaseURLs[0], "/"), head: cfg.Header, scrub: scrubber(cfg.Secrets)}
 	if cfg.Backend != nil {
 		c.content = cfg.Backend.Manner().Content
 	}
@@ -41,7 +48,14 @@ func NewControl(cfg Config) (*Control, error) {
 }
 
 // Close ends the connections of the control client.
-func (c *Control) Close() { c.http.CloseIdleConnections() }
+func (c *Control) Close() {
+	c.http.CloseIdleConnections()
+	c.away.CloseIdleConnections()
+}
+
+// Elsewhere sends a request to another server than the load's, such as an exporter of GPU figures: with the run's TLS
+// settings, but without the user's headers, which are none of its business.
+func (c *Control) Elsewhere(req *http.Request) (*http.Response, error) { return c.away.Do(req) }
 
 // Do sends any request with the control client's transport and the user's headers; it serves as the
 // hand of package probe.

@@ -3,6 +3,7 @@ package launch
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,6 +67,16 @@ func (s *Server) answers(ctx context.Context) bool {
 	return true
 }
 
+// asking follows no redirect: a server that sends elsewhere is not the one that was started. It carries no header, and
+// whether a certificate is good is the run's question, not whether the server is up.
+var asking = &http.Client{
+	Transport: &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}, //nolint:gosec // nothing is sent, and only the status is read
+	},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
 func get(ctx context.Context, url string) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -74,7 +85,7 @@ func get(ctx context.Context, url string) (status int, body []byte, err error) {
 		return 0, nil, fmt.Errorf("ask %s: %w", url, err)
 	}
 	req.Close = true // a kept connection would hold the port
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := asking.Do(req)
 	if err != nil {
 		return 0, nil, fmt.Errorf("ask %s: %w", url, err)
 	}

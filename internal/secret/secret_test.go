@@ -82,12 +82,12 @@ func TestArgsHide(t *testing.T) {
 
 func TestArgsKeep(t *testing.T) {
 	args := []string{
-		"bench", "serve", "--model", "org/model", "--tokenizer", "/m/tok", "--extra-body", `{"max_tokens": 5, "stop_token_ids": [1]}`,
+		"PWD=/home/me", "SSH_KEY=/home/me/.ssh/id", "bench", "serve", "--model", "org/model", "--tokenizer", "/m/tok", "--extra-body", `{"max_tokens": 5, "stop_token_ids": [1]}`,
 		"--header", "X-Trace=abc", "--base-url", "http://h:8000", "--endpoint=/v1/completions", "--metadata", "tokenizer=llama",
 		"--prompt-token-ids", "--goodput", "ttft:200", "tpot:50", "--temperature", "-1", "--request-rate", "2",
 		"--max-num-batched-tokens", "8192", "--trust-remote-code", "--gsp-send-routing-key", "--kv-transfer-config", `{"kv_role":"kv_both"}`,
 		"--launch", "vllm serve m --max-num-batched-tokens 8192 --port {port}", "--launch", "vllm serve --api-key ${VLLM_KEY}", "--api-key", "${VLLM_KEY}",
-		"--header", "Authorization=Bearer ${VLLM_KEY}", "HF_TOKEN=$HF_TOKEN", "CUDA_VISIBLE_DEVICES=0,1", "PWD=/home/me", "SSH_KEY=/home/me/.ssh/id", "--eos-token", "<eos>",
+		"--header", "Authorization=Bearer ${VLLM_KEY}", "HF_TOKEN=$HF_TOKEN", "CUDA_VISIBLE_DEVICES=0,1", "--eos-token", "<eos>",
 	}
 	if got := Args(args); !slices.Equal(got, args) {
 		for i := range got {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +11,6 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/config"
 	"spate/internal/metrics"
 	"spate/internal/result"
 	"spate/internal/rng"
@@ -260,37 +257,6 @@ func TestSaltsDifferFromRunToRun(t *testing.T) {
 	Salted(cfg, string(Salt), "x")
 	if cfg.Dataset.Salt != "mine" {
 		t.Errorf("the user's salt became %q", cfg.Dataset.Salt)
-	}
-}
-
-func TestResetCache(t *testing.T) {
-	cases := []struct {
-		name  string
-		knows string
-		err   string
-	}{
-		{"vllm", "/reset_prefix_cache", ""},
-		{"sglang", "/flush_cache", ""},
-		{"neither", "/none", "does not reset its prefix cache (HTTP 404)"},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			asked := ""
-			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				asked += r.Method + r.URL.Path + r.Header.Get("Authorization") + r.Header.Get("X-A") + " "
-				if r.URL.Path != c.knows {
-					w.WriteHeader(http.StatusNotFound)
-				}
-			}))
-			defer srv.Close()
-			err := ResetCache(context.Background(), &config.Target{BaseURLs: []string{srv.URL}, APIKey: "k", Headers: []config.Header{{Name: "X-A", Value: "b"}}})
-			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
-				t.Errorf("got %v, want %q", err, c.err)
-			}
-			if !strings.HasPrefix(asked, "POST/reset_prefix_cacheBearer kb ") {
-				t.Errorf("asked %s", asked)
-			}
-		})
 	}
 }
 
