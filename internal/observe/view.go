@@ -1,6 +1,9 @@
 package observe
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // view is one source's samples, in order, seen through the measured window.
 type view struct {
@@ -56,24 +59,18 @@ func (v *view) integral(points []Point) float64 {
 	return sum
 }
 
-// level describes a gauge over the window; nil without a sample in it.
+// level describes a gauge over the window; nil without a sample in it. Samples outside the window say nothing of it:
+// the load begins and ends at its borders, and a line drawn across one would pull the mean below the minimum.
 func (v *view) level(name string) *Level {
-	points := v.points(name)
-	var l Level
-	for _, p := range points {
-		if p.At < v.from || p.At > v.to {
-			continue
-		}
-		if l.N == 0 {
-			l.Min, l.Max = p.Value, p.Value
-		}
-		l.Min, l.Max = min(l.Min, p.Value), max(l.Max, p.Value)
-		l.N++
-	}
-	if l.N == 0 {
+	inside := slices.DeleteFunc(v.points(name), func(p Point) bool { return p.At < v.from || p.At > v.to })
+	if len(inside) == 0 {
 		return nil
 	}
-	l.Mean = v.integral(points) / (v.to - v.from).Seconds()
+	l := Level{Min: inside[0].Value, Max: inside[0].Value, N: len(inside)}
+	for _, p := range inside {
+		l.Min, l.Max = min(l.Min, p.Value), max(l.Max, p.Value)
+	}
+	l.Mean = v.integral(inside) / (v.to - v.from).Seconds()
 	return &l
 }
 
