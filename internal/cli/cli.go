@@ -120,7 +120,7 @@ func newRoot(p Process) *cobra.Command {
 		Version:       versionText(),
 		RunE:          runRoot,
 	}
-	root.SetArgs(p.Args)
+	root.SetArgs(simArgs(p.Args))
 	root.SetIn(p.Stdin)
 	root.SetOut(p.Stdout)
 	root.SetErr(p.Stderr)

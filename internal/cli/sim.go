@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate/internal/probe"
+	"spate/internal/sim/engineconf"
 	"spate/internal/sim/instance"
 	"spate/internal/sim/serve"
 )
@@ -61,6 +62,7 @@ Faults can be injected by flag, by script, or while the server runs; docs/sim.md
 	f.StringVar(&o.caFile, "tls-ca-file", "", "write that certificate here, for --ca-cert")
 	f.DurationVar(&o.delay, "start-delay", 0, "wait this long before listening, as a server that loads its weights does")
 	o.engine.bind(cmd)
+	cmd.SetFlagErrorFunc(simFlagError(p))
 	f.DurationVar(&t.TTFT, "ttft", 50e6, "time to first token")
 	f.DurationVar(&t.ITL, "itl", 10e6, "time between chunks")
 	f.IntVar(&t.ChunkTokens, "tokens-per-chunk", 1, "tokens in each chunk")
@@ -98,6 +100,7 @@ func runSim(cmd *cobra.Command, p Process, o *simOptions, args []string) error {
 		return usage{"spate sim", err}
 	}
 	var in *instance.Instance
+	o.engine.unsimulated = engineconf.Unsimulated(cmd.Flags())
 	if !o.engine.timetabled(cmd) {
 		if in, err = o.engine.build(p, &o.cfg, args); err != nil {
 			return err

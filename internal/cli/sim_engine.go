@@ -30,6 +30,8 @@ type engineOptions struct {
 	list      bool
 	split     instance.Split
 	router    string
+
+	unsimulated []string // flags that a real engine would follow
 }
 
 func (o *engineOptions) bind(cmd *cobra.Command) {
@@ -49,7 +51,29 @@ func (o *engineOptions) bind(cmd *cobra.Command) {
 	o.settings.Bind(f)
 	engineconf.BindIgnored(f)
 	f.SetNormalizeFunc(engineconf.Normalize)
-	cmd.SetFlagErrorFunc(unknownFlag)
+}
+
+// simArgs are the arguments of `spate sim` as its flags take them; those of other commands stay as they are.
+// What cannot be rewritten stays too, and is refused as an unknown flag: simFlagError says why.
+func simArgs(args []string) []string {
+	if len(args) == 0 || args[0] != "sim" {
+		return args
+	}
+	rewritten, err := engineconf.Args(args[1:])
+	if err != nil {
+		return args
+	}
+	return append([]string{"sim"}, rewritten...)
+}
+
+// simFlagError explains a flag that was not taken.
+func simFlagError(p Process) func(*cobra.Command, error) error {
+	return func(cmd *cobra.Command, err error) error {
+		if _, bad := engineconf.Args(p.Args[1:]); bad != nil {
+			return usage{cmd.CommandPath(), bad}
+		}
+		return unknownFlag(cmd, err)
+	}
 }
 
 // timetableFlags describe a timetable: any of them asks for one.
@@ -95,7 +119,7 @@ func (o *engineOptions) build(p Process, cfg *serve.Config, args []string) (*ins
 	if err != nil {
 		return nil, startRefusal(p, err)
 	}
-	for _, w := range in.Conf.Warnings {
+	for _, w := range append(o.unsimulated, in.Conf.Warnings...) {
 		say(p.Stderr, "note: %s\n", w)
 	}
 	own := *cfg
@@ -133,6 +157,9 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 	name, ok := strings.CutPrefix(err.Error(), "unknown flag: --")
 	if !ok {
 		return usage{cmd.CommandPath(), err}
+	}
+	if name == "config" {
+		return usage{cmd.CommandPath(), errors.New("a file of settings is not read here: give them as flags instead of --config")}
 	}
 	var known []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })

@@ -55,8 +55,7 @@ func (s *Settings) Resolve() (*Conf, error) {
 	if err := c.Sim.Check(); err != nil {
 		return nil, err
 	}
-	c.names()
-	return c, nil
+	return c, c.names()
 }
 
 // parts looks up what the deployment is made of.
@@ -284,7 +283,7 @@ func (c *Conf) policy() sim.Policy {
 }
 
 // names lists what the server answers to.
-func (c *Conf) names() {
+func (c *Conf) names() error {
 	c.Served = c.Settings.Served
 	if len(c.Served) == 0 {
 		c.Served = []string{c.Settings.Model}
@@ -293,9 +292,13 @@ func (c *Conf) names() {
 		}
 	}
 	for _, m := range c.Settings.LoRAModules {
-		name, _, _ := strings.Cut(m, "=")
+		name, err := adapterName(m)
+		if err != nil {
+			return err
+		}
 		c.Adapters = append(c.Adapters, name)
 	}
+	return nil
 }
 
 func (c *Conf) warn(format string, args ...any) {

@@ -71,7 +71,7 @@ func (s *Settings) Bind(f *pflag.FlagSet) {
 	f.StringVar(&s.GPU, "gpu", "", "GPU to behave like, such as H100 or A100-80GB")
 	f.StringVar(&s.Link, "node-link", "", "link between nodes, such as rdma-400 or tcp-25")
 	f.IntVar(&s.Nodes, "nnodes", 1, "nodes the GPUs are spread over")
-	f.StringSliceVar(&s.Served, "served-model-name", nil, "names to answer to (default the model's)")
+	f.Var((*names)(&s.Served), "served-model-name", "names to answer to (default the model's)")
 	f.IntVar(&s.TP, "tensor-parallel-size", 1, "GPUs that share every layer")
 	f.IntVar(&s.PP, "pipeline-parallel-size", 1, "groups of GPUs that share the layers in order")
 	f.IntVar(&s.DP, "data-parallel-size", 1, "replicas")
@@ -102,61 +102,7 @@ func (s *Settings) Bind(f *pflag.FlagSet) {
 	f.BoolVar(&s.LoRA, "enable-lora", false, "serve LoRA adapters")
 	f.IntVar(&s.MaxLoRAs, "max-loras", 1, "adapters in one step")
 	f.IntVar(&s.LoRARank, "max-lora-rank", 16, "largest rank of an adapter")
-	f.StringSliceVar(&s.LoRAModules, "lora-modules", nil, "adapters to serve, as name=path")
-}
-
-// ignored are flags of the real server that change nothing here, each with whether it takes a value.
-// They are accepted so that command lines can be used as they are.
-var ignored = []struct {
-	name  string
-	value bool
-}{
-	{"trust-remote-code", false},
-	{"disable-log-requests", false},
-	{"enable-log-requests", false},
-	{"disable-log-stats", false},
-	{"load-format", true},
-	{"download-dir", true},
-	{"revision", true},
-	{"tokenizer", true},
-	{"tokenizer-mode", true},
-	{"chat-template", true},
-	{"distributed-executor-backend", true},
-	{"uvicorn-log-level", true},
-	{"api-server-count", true},
-	{"compilation-config", true},
-	{"optimization-level", true},
-	{"cuda-graph-sizes", true},
-	{"max-seq-len-to-capture", true},
-	{"cpu-offload-gb", true},
-	{"generation-config", true},
-	{"reasoning-parser", true},
-	{"tool-call-parser", true},
-	{"enable-auto-tool-choice", false},
-	{"enable-reasoning", false},
-	{"use-v2-block-manager", false},
-	{"disable-custom-all-reduce", false},
-	{"disable-frontend-multiprocessing", false},
-	{"scheduling-policy", true},
-	{"stream-interval", true},
-	{"rope-scaling", true},
-	{"hf-overrides", true},
-	{"limit-mm-per-prompt", true},
-	{"enable-force-include-usage", false},
-}
-
-// BindIgnored adds the flags that are accepted and change nothing.
-func BindIgnored(f *pflag.FlagSet) {
-	for _, g := range ignored {
-		if g.value {
-			f.String(g.name, "", "accepted, changes nothing")
-		} else {
-			f.Bool(g.name, false, "accepted, changes nothing")
-		}
-		if err := f.MarkHidden(g.name); err != nil {
-			panic(err) // the flag was added two lines above
-		}
-	}
+	f.Var((*names)(&s.LoRAModules), "lora-modules", `adapters to serve, as name=path or {"name": ..., "path": ...}`)
 }
 
 // Normalize maps the spellings vLLM takes to one: underscores are dashes.
@@ -167,9 +113,6 @@ func Normalize(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	}
 	return pflag.NormalizedName(name)
 }
-
-// shortNames are vLLM's abbreviations.
-var shortNames = map[string]string{"tp": "tensor-parallel-size", "pp": "pipeline-parallel-size", "dp": "data-parallel-size"}
 
 // onOff adds a switch and its opposite.
 func onOff(f *pflag.FlagSet, p **bool, name, help string) {
