@@ -3,10 +3,12 @@ package bench
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	"spate/internal/call"
 	"spate/internal/config"
+	"spate/internal/workload"
 )
 
 // How many prompts are aligned with the server's tokenizer before a run: every one if the user asked
@@ -19,6 +21,60 @@ const (
 
 // alignParallel is how many prompts are asked about at a time, as in vLLM's client.
 const alignParallel = 64
+
+// enoughWords of one token each make prompts that differ.
+const enoughWords = 64
+
+// serverWords finds words that are one token each by the server's /tokenize, where prompts are made
+// without a tokenizer of our own. Prompts of such words have the asked length whatever their number, so
+// runs that are bounded by time need not ask during the measurement. It reports false where the server's
+// tokenizer has no such words, or counts several in a row otherwise than one by one.
+func (s *session) serverWords(ctx context.Context, w *workload.Config) (bool, error) {
+	if !s.tokens.remote || !w.MakesText() || w.IDs {
+		return false, nil
+	}
+	ctx, cancel := s.untilStopped(ctx)
+	defer cancel()
+	all := workload.Candidates()
+	single := make([]bool, len(all))
+	err := s.parallel(ctx, len(all), func(ctx context.Context, i int) error {
+		n, err := s.serverCount(ctx, all[i]+" "+all[i])
+		single[i] = n == 2
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	var words []string
+	for i, ok := range single {
+		if ok {
+			words = append(words, all[i])
+		}
+	}
+	if len(words) < enoughWords {
+		return false, nil
+	}
+	together, err := s.serverCount(ctx, strings.Join(words, " "))
+	if err != nil || together != len(words) {
+		return false, err
+	}
+	if w.Salt != "" {
+		n, err := s.serverCount(ctx, w.Salt+" "+words[0])
+		if err != nil {
+			return false, err
+		}
+		w.SaltLen = n - 1
+	}
+	w.Words = words
+	s.note("prompts are made of %d words that the server's /tokenize counts as one token each: no tokenizer for %s is on this machine", len(words), s.target.model)
+	return true, nil
+}
+
+// serverCount is the length of a text by the server's tokenizer.
+func (s *session) serverCount(ctx context.Context, text string) (int, error) {
+	ids, err := s.control.Tokenize(ctx, s.target.served, text, false)
+	return len(ids), err
+}
 
 // align makes the lengths of synthetic prompts exact by the server's own count. With a local
 // tokenizer one prompt is checked and the rest only if it differs, as vLLM does; without one, every
@@ -62,24 +118,28 @@ func (s *session) align(ctx context.Context, l *load) error {
 	ctx, cancel := s.untilStopped(ctx)
 	defer cancel()
 	l.aligned = true
-	return s.alignAll(ctx, all)
+	if s.tokens.remote {
+		s.note("prompts are brought to their length with the server's /tokenize")
+	}
+	return s.parallel(ctx, len(all), func(ctx context.Context, i int) error { return s.alignOne(ctx, &all[i]) })
 }
 
-func (s *session) alignAll(ctx context.Context, all []call.Request) error {
+// parallel asks the server n questions, several at a time, until one fails.
+func (s *session) parallel(ctx context.Context, n int, ask func(ctx context.Context, i int) error) error {
 	gate := make(chan struct{}, alignParallel)
 	var wg sync.WaitGroup
 	var once sync.Once
 	var first error
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for i := range all {
+	for i := range n {
 		gate <- struct{}{}
 		if ctx.Err() != nil {
 			break
 		}
 		wg.Go(func() {
 			defer func() { <-gate }()
-			if err := s.alignOne(ctx, &all[i]); err != nil {
+			if err := ask(ctx, i); err != nil {
 				once.Do(func() { first = err; cancel() })
 			}
 		})
@@ -89,7 +149,7 @@ func (s *session) alignAll(ctx context.Context, all []call.Request) error {
 		return call.ErrInterrupted
 	}
 	if first != nil {
-		return fmt.Errorf("align prompts with the server's tokenizer: %w", first)
+		return fmt.Errorf("make prompts with the server's tokenizer: %w", first)
 	}
 	return ctx.Err()
 }

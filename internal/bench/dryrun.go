@@ -36,24 +36,39 @@ func (s *session) rehearse(ctx context.Context) (lengths workload.Plan, err erro
 		return lengths, err
 	}
 	if s.Config.Model.ID == "" {
-		if err := s.discover(ctx); err != nil {
-			return lengths, fmt.Errorf("%w\n  --dry-run needs no server when --model is given", err)
+		if err := s.discover(ctx); err != nil && ctx.Err() != nil {
+			return lengths, err
+		} else if err != nil {
+			why, _, _ := strings.Cut(err.Error(), "\n")
+			s.note("the model is unknown (%s): the plan is made without its tokenizer; --model or --tokenizer names one", why)
 		}
 	}
 	s.target.choose()
-	if s.tokens, err = s.loadTokens(ctx); err != nil {
+	if s.tokens, err = s.planTokens(ctx); err != nil {
 		return lengths, err
 	}
-	lengths, err = workload.Preview(ctx, s.workloadConfig(), s.tokens.workload(), s.tokens.tmpl)
+	wcfg := s.workloadConfig()
+	if _, err = s.serverWords(ctx, &wcfg); err != nil {
+		return lengths, err
+	}
+	lengths, err = workload.Preview(ctx, wcfg, s.tokens.workload(), s.tokens.tmpl)
 	if err != nil {
 		return lengths, err
 	}
-	stream, err := workload.New(s.workloadConfig(), s.tokens.workload(), s.tokens.tmpl)
+	stream, err := workload.New(wcfg, s.tokens.workload(), s.tokens.tmpl)
 	if err != nil {
 		return lengths, err
 	}
 	s.load = &load{source: &requests{Stream: stream}, expect: s.Config.Load.NumPrompts}
 	return lengths, s.plan(s.load)
+}
+
+// planTokens is the tokenizer of a plan: a model that nobody named has none.
+func (s *session) planTokens(ctx context.Context) (*tokens, error) {
+	if s.target.model == "" && s.Config.Model.Tokenizer == "" {
+		return &tokens{skipped: s.Config.Model.SkipTokenizerInit}, nil
+	}
+	return s.loadTokens(ctx)
 }
 
 func (s *session) printPlan(w io.Writer, title string, p workload.Plan) error {
@@ -63,7 +78,7 @@ func (s *session) printPlan(w io.Writer, title string, p workload.Plan) error {
 		fmt.Fprintf(&b, "%-18s %s\n", label, fmt.Sprintf(format, args...))
 	}
 	b.WriteString(title + "\n")
-	row("target", "%s%s, backend %s, model %s", hostOf(s.target.client.BaseURLs[0]), c.Target.Endpoint, s.target.backend, s.target.served)
+	row("target", "%s%s, backend %s, model %s", hostOf(s.target.client.BaseURLs[0]), c.Target.Endpoint, s.target.backend, firstOf(s.target.served, "unknown"))
 	row("dataset", "%s, seed %d", c.Dataset.Name, c.Load.Seed)
 	row("load", "%s", s.load.text)
 	if s.load.expect > 0 {

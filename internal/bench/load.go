@@ -117,13 +117,19 @@ func (l *load) close() error {
 func (s *session) newLoad(ctx context.Context) (*load, error) {
 	c := s.Config
 	wcfg := s.workloadConfig()
+	exact, err := s.serverWords(ctx, &wcfg)
+	if err != nil {
+		return nil, err
+	}
 	stream, err := workload.New(wcfg, s.tokens.workload(), s.tokens.tmpl)
 	if err != nil {
 		return nil, err
 	}
 	l := &load{source: &requests{Stream: stream, lora: lora(&c.Model, c.Load.Seed), mute: c.Target.Backend.Pools()}, expect: c.Load.NumPrompts}
-	if err := s.align(ctx, l); err != nil {
-		return nil, errors.Join(err, l.close())
+	if !exact {
+		if err := s.align(ctx, l); err != nil {
+			return nil, errors.Join(err, l.close())
+		}
 	}
 	if err := s.plan(l); err != nil {
 		return nil, errors.Join(err, l.close())

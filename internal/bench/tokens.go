@@ -65,11 +65,9 @@ func (s *session) withoutFile(ctx context.Context, t *tokens, missing error) err
 	}
 	if s.tryServerTokenizer(ctx) == nil {
 		t.remote = true
-		s.note("no local tokenizer for %s: prompts are made with the server's /tokenize", s.target.model)
 		return nil
 	}
-	s.note("no tokenizer for %s is on this machine and the server has no /tokenize: prompts are words of about the asked "+
-		"length, and true lengths are taken from the server's usage (--tokenizer PATH names one)", s.target.model)
+	s.note("no tokenizer for %s is on this machine and the server has no /tokenize (--tokenizer PATH names one)", s.target.model)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"spate/internal/observe"
 	"spate/internal/sim/serve"
@@ -29,7 +30,7 @@ func TestRunIsObserved(t *testing.T) {
 	if err := os.WriteFile(log, []byte("started\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	srv := start(t, serve.Config{})
+	srv := start(t, serve.Config{Timetable: serve.TimetableConfig{TTFT: 5 * time.Millisecond}}) // several samples long
 	j := job(t, "--base-url", srv.URL(), "--num-prompts", "60", "--max-concurrency", "2", "--random-input-len", "8", "--random-output-len", "8",
 		"--observe-interval", "20ms", "--gpu-metrics", exporter.URL, "--server-log", log, "--price-per-hour", "36", "--api-key", "secret-key", "--header", "X-Own=1")
 	out, err := Run(t.Context(), j)

@@ -155,8 +155,8 @@ func TestEveryPublishedCommandIsAccepted(t *testing.T) {
 		}
 		t.Run(fmt.Sprint(i+1, " ", tool), func(t *testing.T) {
 			t.Parallel()
-			words := strings.Fields(strings.ReplaceAll(rest, "'", ""))                                                        // as a shell would
-			c := prepare(t, []string{"SPATE_MODEL=m"}, append([]string{"bench", "--compat", tool, "--dry-run"}, words...)...) // no server to ask
+			words := strings.Fields(strings.ReplaceAll(rest, "'", ""))                                  // as a shell would
+			c := prepare(t, nil, append([]string{"bench", "--compat", tool, "--dry-run"}, words...)...) // no server to ask, no model named
 			c.cmd.Dir = here
 			has(t, "plan", c.want(ExitDone).out, "nothing was sent")
 		})

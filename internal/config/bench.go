@@ -391,6 +391,10 @@ type Output struct {
 	PyTorchBenchmarks bool       `json:"pytorch_benchmarks"` // SAVE_TO_PYTORCH_BENCHMARK_FORMAT
 }
 
+// CutsConversations reports whether the tool whose arguments these are makes random prompts of a file's
+// conversations.
+func (o *Output) CutsConversations() bool { return o.Compat == "sglang" || o.Compat == "lmdeploy" }
+
 // KeyValue is one --metadata entry.
 type KeyValue struct {
 	Key   string `json:"key"`

@@ -213,7 +213,8 @@ func (m *RandomMM) Limit() (int, error) {
 func (b *Bench) checkPath(c *checker) {
 	d, k := &b.Dataset, b.Dataset.kind()
 	c.needs(k.Path == workload.NeedsPath && d.Path == "", "dataset-name", "dataset-path", fmt.Sprintf("%s reads a file: %s", d.Name, k.About))
-	c.clash(k.Name != "" && k.Path == workload.NoPath && d.Path != "", "dataset-path", "dataset-name",
+	noFile := k.Path == workload.NoPath || d.Name == DatasetRandom && !b.Output.CutsConversations()
+	c.clash(k.Name != "" && noFile && d.Path != "", "dataset-path", "dataset-name",
 		d.Name+" prompts come from no file; name the dataset the file is, such as --dataset-name sharegpt")
 }
 

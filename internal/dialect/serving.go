@@ -57,6 +57,7 @@ var servingFlags = map[string]func(*serving, argument) error{
 	"fake-prefill":         refused("it makes a decode server invent its cache, which spate does not ask for; spate sim can stand in for a prefill server"),
 	"use-trace-timestamps": nothing, // spate always does
 	"mooncake-num-rounds":  rounds,
+	"dataset-path":         (*serving).datasetPath,
 	"dataset-name":         (*serving).dataset,
 	"backend":              (*serving).backend,
 	"model-path":           (*serving).modelPath,
@@ -234,6 +235,8 @@ func (s *serving) dataset(a argument) error {
 			s.WantsShareGPT = true
 			return nil
 		}
+	case "random":
+		s.WantsShareGPT = s.given["dataset-path"].text() == ""
 	case "image":
 		return nil // see images
 	case "mmmu", "longbench_v2":
@@ -248,6 +251,14 @@ func (s *serving) dataset(a argument) error {
 		words = []string{"--dataset-name", name}
 	}
 	s.add(words...)
+	return nil
+}
+
+// datasetPath hands the file on; SGLang's random-ids reads none.
+func (s *serving) datasetPath(a argument) error {
+	if s.given["dataset-name"].text() != "random-ids" && a.text() != "" {
+		s.pass(a)
+	}
 	return nil
 }
 
@@ -368,9 +379,18 @@ func ShareGPTPlaces(temporary string) []string {
 }
 
 // ShareGPT gives the arguments their file of conversations. Without one, random prompts stand in for them, as long as
-// ShareGPT's 10,000 first conversations are on average: 226 tokens in and 199 out.
+// ShareGPT's 10,000 first conversations are on average: 226 tokens in and 199 out. Random prompts are cut out of it.
 func (t *Translated) ShareGPT(file string) {
-	if file != "" {
+	switch {
+	case t.Asked.Dataset == "random" && file != "":
+		t.add("--dataset-path", file)
+		t.Notes = append(t.Notes, "random prompts are conversations of "+file+" cut to length, as the tool makes them")
+		return
+	case t.Asked.Dataset == "random":
+		t.Notes = append(t.Notes, "random prompts are random tokens: the tool would cut conversations of "+shareGPTFile+" to length, which is neither here nor among "+
+			"the temporary files, and spate downloads nothing (--dataset-path FILE names it)")
+		return
+	case file != "":
 		t.add("--dataset-name", "sharegpt", "--dataset-path", file)
 		return
 	}

@@ -195,18 +195,19 @@ func TestServingMeans(t *testing.T) {
 		"ids":          {SGLang, "--dataset-name random-ids --tokenize-prompt", []string{"--dataset-name random", "--prompt-token-ids"}, ""},
 		"image":        {SGLang, "--dataset-name image --image-count 2 --image-resolution 360p --backend sglang-oai-chat", []string{"--dataset-name random-mm", "--random-mm-base-items-per-request 2", "--random-mm-bucket-config {(360, 640, 1): 1.0}"}, ""},
 		"own number":   {SGLang, "--dataset-name generated-shared-prefix --gsp-num-turns 3 --gsp-send-routing-key", []string{"--dataset-name generated-shared-prefix", "--gsp-num-turns 3", "--gsp-send-routing-key"}, ""},
-		"skewed":       {SGLang, "--dataset-name random --lora-name a b c --lora-request-distribution skewed --lora-zipf-alpha 2", []string{"--lora-modules a b c", "--lora-weights 1,0.5,0.25"}, ""},
-		"distinct":     {SGLang, "--dataset-name random --lora-name a b --lora-request-distribution distinct", []string{"--lora-assignment round-robin"}, ""},
-		"embedding":    {SGLang, "--dataset-name random --backend vllm-embedding", []string{"--backend openai-embeddings"}, ""},
-		"chat's port":  {SGLang, "--dataset-name random --backend vllm-chat", []string{"--backend vllm-chat", "--port 30000"}, ""},
-		"log prob":     {SGLang, `--dataset-name random --return-logprob --top-logprobs-num 2 --extra-request-body {"a":1}`, []string{`--extra-body {"a":1,"return_logprob":true,"top_logprobs_num":2}`}, ""},
-		"eos":          {LMDeploy, "--dataset-name random --backend vllm --disable-ignore-eos", []string{`--extra-body {"ignore_eos":false}`}, ""},
+		"skewed":       {SGLang, "--dataset-name random-ids --lora-name a b c --lora-request-distribution skewed --lora-zipf-alpha 2", []string{"--lora-modules a b c", "--lora-weights 1,0.5,0.25"}, ""},
+		"distinct":     {SGLang, "--dataset-name random-ids --lora-name a b --lora-request-distribution distinct", []string{"--lora-assignment round-robin"}, ""},
+		"embedding":    {SGLang, "--dataset-name random-ids --backend vllm-embedding", []string{"--backend openai-embeddings"}, ""},
+		"chat's port":  {SGLang, "--dataset-name random-ids --backend vllm-chat", []string{"--backend vllm-chat", "--port 30000"}, ""},
+		"log prob":     {SGLang, `--dataset-name random-ids --return-logprob --top-logprobs-num 2 --extra-request-body {"a":1}`, []string{`--extra-body {"a":1,"return_logprob":true,"top_logprobs_num":2}`}, ""},
+		"eos":          {LMDeploy, "--dataset-name random-ids --backend vllm --disable-ignore-eos", []string{`--extra-body {"ignore_eos":false}`}, ""},
 		"speed":        {SGLang, "--dataset-name speed-bench --dataset-path x", []string{"--dataset-name speed_bench", "--speed-bench-output-len 512"}, ""},
 		"stands in":    {LMDeploy, "--backend vllm --num-prompts 10000", []string{"--dataset-name random", "--input-len lognormal(226,226)", "--output-len lognormal(199,199)"}, "spate downloads nothing"},
 		"fixed output": {LMDeploy, "--backend vllm --sharegpt-output-len 50", []string{"--output-len 50"}, "spate downloads nothing"},
 		"no stream":    {SGLang, "--dataset-name random --disable-stream", nil, "--disable-stream is not followed"},
 		"rounds":       {SGLang, "--dataset-name random --mooncake-num-rounds 4", nil, "--mooncake-num-rounds is not followed"},
-		"model path":   {LMDeploy, "--dataset-name random --model-path /m --model x", []string{"--tokenizer /m", "--model x"}, ""},
+		"model path":   {LMDeploy, "--dataset-name random-ids --model-path /m --model x", []string{"--tokenizer /m", "--model x"}, ""},
+		"random":       {LMDeploy, "--dataset-name random --backend vllm --random-input-len 8 --random-output-len 8", []string{"--dataset-name random"}, "random prompts are random tokens"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, got := parse(t, c.tool, strings.Fields(c.line))
@@ -330,6 +331,28 @@ func TestVisionTokens(t *testing.T) {
 		want := "Total input tokens:                      620       \nTotal input text tokens:                 20        \nTotal input vision tokens:               600       \nTotal generated tokens:"
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%s:\n%s", tool, b.String())
+		}
+	}
+}
+
+// TestRandomText: random prompts of these tools are cut from a file, the one named or the one found.
+func TestRandomText(t *testing.T) {
+	for _, c := range []struct{ line, found, want, not string }{
+		{"--dataset-name random --dataset-path x.json", "", "--dataset-path x.json", ""},
+		{"--dataset-name random", "/tmp/s.json", "--dataset-path /tmp/s.json", ""},
+		{"--dataset-name random", "", "--dataset-name random", "--dataset-path"},
+		{"--dataset-name random-ids --dataset-path x.json", "", "--dataset-name random", "--dataset-path"},
+	} {
+		got, err := SGLang.Arguments(strings.Fields(c.line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.WantsShareGPT {
+			got.ShareGPT(c.found)
+		}
+		line := strings.Join(got.Args, " ")
+		if !strings.Contains(line, c.want) || c.not != "" && strings.Contains(line, c.not) {
+			t.Errorf("%s: %s", c.line, line)
 		}
 	}
 }

@@ -101,6 +101,9 @@ func Workload(c *config.Bench, open func(path string) (workload.File, error), un
 		switch d.Random.Meaning {
 		case config.RatioV6:
 			w.Era = workload.V6
+			if c.Output.CutsConversations() {
+				w.Least, w.LessSpecials = 1, c.Output.Compat == "sglang"
+			}
 		case config.RatioV10:
 			w.Era = workload.V10
 		}

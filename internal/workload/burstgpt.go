@@ -48,7 +48,7 @@ func newBurst(cfg Config, tok Tokenizer) (*burst, int, error) {
 		return nil, 0, fmt.Errorf("%s: none of %d rows is a call of %s that was answered", cfg.Path, len(all), burstModel)
 	}
 	if tok == nil {
-		b.add(wordsOnly)
+		b.noTokenizer(&cfg)
 	} else {
 		b.vocab = tok.VocabSize()
 	}
@@ -97,7 +97,7 @@ func (b *burst) next() (job, state, error) {
 func (b *burst) build(s *scratch, j job) (call.Request, bool, error) {
 	req := call.Request{MaxOut: j.out, In: call.Count{N: j.in, From: call.FromRequested}}
 	if b.tok == nil {
-		s.text = appendWords(s.text[:0], rng.New(b.cfg.Seed, "burst words", uint64(j.index)), j.in)
+		s.text = appendWords(s.text[:0], b.cfg.Words, rng.New(b.cfg.Seed, "burst words", uint64(j.index)), j.in)
 		req.Prompt.Text = salted(b.cfg.Salt, string(s.text))
 		return req, true, nil
 	}

@@ -30,7 +30,7 @@ var datasets = []Dataset{
 	{"sharegpt", NeedsPath, false, "first turns of conversations in a JSON array"},
 	{"burstgpt", NeedsPath, true, "token counts of a CSV trace"},
 	{"sonnet", OptionalPath, false, "lines of verse up to a length, with a shared beginning"},
-	{"random", NoPath, false, "random tokens of given lengths"},
+	{"random", OptionalPath, false, "random tokens of given lengths, or a file's conversations cut to them"},
 	{"random-mm", NoPath, false, "random tokens with images"},
 	{"random-rerank", NoPath, false, "a query and documents to score"},
 	{"hf", NeedsPath, true, "a dataset of the Hugging Face hub, as a local folder or file"},

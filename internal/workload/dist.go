@@ -295,4 +295,4 @@ func NewLengths(in, out string, seed uint64, open func(string) (File, error)) (f
 }
 
 // Words is plain text of about n tokens.
-func Words(n int, seed uint64) string { return string(appendWords(nil, rng.New(seed, "words"), n)) }
+func Words(n int, seed uint64) string { return string(appendProse(nil, rng.New(seed, "words"), n)) }

@@ -69,8 +69,9 @@ func (c *Config) spans(specials int) (in, out span, err error) {
 	input, output := float64(c.Input), float64(c.Output)
 	switch c.Era {
 	case V6:
-		in = span{int64(input * ri), int64(c.Input)}
-		out = span{int64(output * ro), int64(c.Output)}
+		least := int64(c.Least)
+		in = span{max(least, int64(input*ri)), max(least, int64(c.Input))}
+		out = span{max(least, int64(output*ro)), max(least, int64(c.Output))}
 	case V10:
 		input = float64(max(0, c.Input-specials))
 		in = span{int64(input * (1 - ri)), int64(input * (1 + ri))}

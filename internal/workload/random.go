@@ -48,7 +48,7 @@ func newRandom(cfg Config, tok Tokenizer) (*random, error) {
 			return nil, fmt.Errorf("the tokenizer has a vocabulary of %d", r.vocab)
 		}
 	} else {
-		r.add(wordsOnly)
+		r.noTokenizer(&cfg)
 	}
 	err := errors.Join(r.cfg.InDist.load(cfg.Open), r.cfg.OutDist.load(cfg.Open))
 	if err != nil {
@@ -135,7 +135,7 @@ func (r *random) build(s *scratch, j job) (call.Request, bool, error) {
 	nominal := r.cfg.Prefix + j.in
 	if r.tok == nil {
 		req.Prompt.Text = r.words(s, j)
-		req.In = call.Count{N: nominal, From: call.FromRequested}
+		req.In = r.cfg.wordCount(nominal)
 		return req, true, nil
 	}
 	s.ids = r.sequence(s.ids[:0], j)
@@ -193,11 +193,11 @@ func (r *random) words(s *scratch, j job) string {
 	if r.cfg.Salt != "" {
 		s.text = append(append(s.text, r.cfg.Salt...), ' ')
 	}
-	s.text = appendWords(s.text, rng.New(r.cfg.Seed, "prefix words"), r.cfg.Prefix)
+	s.text = appendWords(s.text, r.cfg.Words, rng.New(r.cfg.Seed, "prefix words"), r.cfg.Prefix)
 	if r.cfg.Prefix > 0 {
 		s.text = append(s.text, ' ')
 	}
-	s.text = appendWords(s.text, rng.New(r.cfg.Seed, "words", uint64(j.index)), j.in)
+	s.text = appendWords(s.text, r.cfg.Words, rng.New(r.cfg.Seed, "words", uint64(j.index)), j.in-r.cfg.SaltLen)
 	return strings.TrimSpace(string(s.text))
 }
 

@@ -45,7 +45,7 @@ func newRepetition(cfg Config, tok Tokenizer) (*repetition, int, error) {
 		r.add(fmt.Sprintf("%d requests are sent, not %d: every one of %d prefixes has as many, as with vLLM", n, cfg.N, cfg.Groups))
 	}
 	if tok == nil {
-		r.add(wordsOnly)
+		r.noTokenizer(&cfg)
 	} else {
 		r.draw(per)
 	}
@@ -95,7 +95,7 @@ func (r *repetition) build(s *scratch, j job) (call.Request, bool, error) {
 	req := call.Request{MaxOut: r.cfg.Output}
 	if r.tok == nil {
 		req.Prompt.Text = r.words(s, group, j.index)
-		req.In = call.Count{N: r.cfg.Prefix + r.cfg.Suffix, From: call.FromRequested}
+		req.In = r.cfg.wordCount(r.cfg.Prefix + r.cfg.Suffix)
 		return req, true, nil
 	}
 	ids := make([]int32, 0, r.cfg.Prefix+r.cfg.Suffix)
@@ -116,9 +116,9 @@ func (r *repetition) words(s *scratch, group, index int) string {
 	if r.cfg.Salt != "" {
 		s.text = append(append(s.text, r.cfg.Salt...), ' ')
 	}
-	s.text = appendWords(s.text, rng.New(r.cfg.Seed, "repeated prefix", uint64(group)), r.cfg.Prefix)
+	s.text = appendWords(s.text, r.cfg.Words, rng.New(r.cfg.Seed, "repeated prefix", uint64(group)), r.cfg.Prefix)
 	s.text = append(s.text, ' ')
-	s.text = appendWords(s.text, rng.New(r.cfg.Seed, "suffix", uint64(index)), r.cfg.Suffix)
+	s.text = appendWords(s.text, r.cfg.Words, rng.New(r.cfg.Seed, "suffix", uint64(index)), r.cfg.Suffix-r.cfg.SaltLen)
 	return strings.TrimSpace(string(s.text))
 }
 

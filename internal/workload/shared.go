@@ -37,11 +37,11 @@ func newShared(cfg Config, tok Tokenizer) (dataset, int, error) {
 	}
 	s := &scratch{}
 	if tok == nil {
-		g.add(wordsOnly)
+		g.noTokenizer(&cfg)
 	} else {
 		s.enc = tok.NewEncoder()
 	}
-	if err := g.prepare(tok, cfg.Seed); err != nil {
+	if err := g.prepare(tok, &cfg); err != nil {
 		return nil, 0, err
 	}
 	for i := range cfg.Groups {

@@ -33,6 +33,7 @@ type job struct {
 	in, out int        // lengths, where they are known when drawing
 	offset  int        // where random starts in the vocabulary
 	lines   []int      // verses drawn by sonnet
+	text    string     // to be cut to length (random from a file)
 	again   bool       // a row that was accepted before; in and out hold its lengths
 	row     *candidate // what was read (hf)
 	thread  *thread    // a conversation that begins (multi-turn, agentic)

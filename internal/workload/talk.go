@@ -120,7 +120,7 @@ func emptyTalk(cfg Config, tok Tokenizer) (*dialogs, error) {
 		}
 		return s
 	}
-	if err := t.prepare(tok, cfg.Seed); err != nil {
+	if err := t.prepare(tok, &cfg); err != nil {
 		return nil, err
 	}
 	for _, d := range []*Dist{&t.cfg.Talk.Turns, &t.cfg.Talk.NextIn, &t.cfg.Talk.Think} {
@@ -142,7 +142,7 @@ func newTalk(cfg Config, tok Tokenizer) (*dialogs, int, error) {
 	n := cfg.N
 	if cfg.Path == "" {
 		if tok == nil {
-			t.add(wordsOnly)
+			t.noTokenizer(&cfg)
 		}
 		if n <= 0 && !cfg.Endless {
 			return nil, 0, errors.New("made-up conversations have no number of their own: give one with --num-prompts")

@@ -92,6 +92,22 @@ const noTokenizer = "no tokenizer: prompt lengths are estimates (1.3 tokens to a
 // wordsOnly is the remark of datasets that make their own text.
 const wordsOnly = "no tokenizer: prompts are plain words of about the asked length (1.3 tokens to a word); the server's own counts are taken where it sends them"
 
+// noTokenizer notes what prompts are made of without a tokenizer, unless the server's told which words
+// are one token each.
+func (r *remarks) noTokenizer(cfg *Config) {
+	if len(cfg.Words) == 0 {
+		r.add(wordsOnly)
+	}
+}
+
+// wordCount is the length of a prompt made of words.
+func (c *Config) wordCount(n int) call.Count {
+	if len(c.Words) == 0 {
+		return call.Count{N: n, From: call.FromRequested}
+	}
+	return call.Count{N: n, From: call.FromServer}
+}
+
 // saltOf turns the salt into ids that take the place of a prompt's first; pick draws one id.
 func saltOf(cfg Config, pick func(draw func(n int) int) int32) []int32 {
 	if cfg.Salt == "" {

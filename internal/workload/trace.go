@@ -70,6 +70,7 @@ func newReplayOf(cfg Config, tok Tokenizer, rows []trace.Row) (*replay, int, err
 	}
 	trace.Named(rows, chunk)
 	switch {
+	case tok == nil && len(cfg.Words) > 0: // exact by the server's count
 	case tok == nil:
 		r.add("no tokenizer: prompts are plain words, of about the trace's lengths; shared beginnings are shared as text")
 	default:
@@ -129,7 +130,7 @@ func (r *replay) build(s *scratch, j job) (call.Request, bool, error) {
 			if len(s.text) > 0 {
 				s.text = append(s.text, ' ')
 			}
-			s.text = appendWords(s.text, rng.New(0, "trace words "+r.cfg.Salt, block), size)
+			s.text = appendWords(s.text, r.cfg.Words, rng.New(0, "trace words "+r.cfg.Salt, block), size)
 		})
 		req.Prompt.Text, req.In.From = string(s.text), call.FromRequested
 		return req, true, nil

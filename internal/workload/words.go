@@ -2,6 +2,7 @@ package workload
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 )
 
@@ -35,9 +36,37 @@ var (
 		sunbeam crossbeam bluebird blackbird hummingbird songbird firefly horsefly keyhole`)
 )
 
-// appendWords appends text of about n tokens (none for 0): sentences without meaning whose words
-// depend on draws only.
-func appendWords(text []byte, draws *rand.Rand, n int) []byte {
+// Candidates are words to try on a server's tokenizer, for Config.Words.
+func Candidates() []string { return slices.Clone(shortWords) }
+
+// MakesText reports whether the dataset makes its prompts' text, so that Words decide on their lengths.
+func (c *Config) MakesText() bool {
+	switch c.Dataset {
+	case "burstgpt", "timed_trace", "mooncake":
+		return true
+	case "sonnet":
+		return false
+	}
+	return c.Path == ""
+}
+
+// appendWords appends text of n tokens made of words that are one token each; without such words, text
+// of about n tokens: sentences without meaning. It depends on draws only.
+func appendWords(text []byte, words []string, draws *rand.Rand, n int) []byte {
+	if len(words) == 0 {
+		return appendProse(text, draws, n)
+	}
+	for i := range n {
+		if i > 0 {
+			text = append(text, ' ')
+		}
+		text = append(text, words[draws.IntN(len(words))]...)
+	}
+	return text
+}
+
+// appendProse appends text of about n tokens (none for 0) in any of the common vocabularies.
+func appendProse(text []byte, draws *rand.Rand, n int) []byte {
 	for made := 0; made < n; {
 		if made > 0 {
 			text = append(text, ' ')

@@ -60,7 +60,11 @@ type Config struct {
 	Output int   // output tokens, or FromData
 	Prefix int   // tokens shared by all prompts, on top of Input (random) or within it (sonnet)
 	Ratio  Ratio // spread of lengths (random)
-	Era    Era   // empty means Head
+	// LessSpecials: prompts cut from a file are shorter by the tokens the server will add, as SGLang's.
+	LessSpecials bool
+
+	Least int // no length drawn is below it (random with the rules of V6)
+	Era   Era // empty means Head
 
 	InDist, OutDist Dist     // random: lengths that are spread by a law; none: Input, Output and Ratio
 	Joint           []Bucket // random: pairs of lengths, instead
@@ -96,6 +100,11 @@ type Config struct {
 	// Salt opens every prompt, so that a server which kept the prompts of an earlier run in its
 	// prefix cache cannot use them. Empty leaves the prompts as vLLM makes them.
 	Salt string
+
+	// Words are each one token by the server's own count, alone and one after the other, for prompts made
+	// without a tokenizer; none: prompts are prose of about the asked length. SaltLen are Salt's tokens.
+	Words   []string
+	SaltLen int
 
 	NamePrefix string // request names are this and the number
 
@@ -167,6 +176,10 @@ func open(cfg Config, tok Tokenizer, tmpl Template) (dataset, int, error) {
 	case "random":
 		if cfg.Batch > 1 {
 			return newBatched(cfg, tok)
+		}
+		if cfg.Path != "" {
+			ds, err := newRecut(cfg, tok)
+			return ds, cfg.N, err
 		}
 		ds, err := newRandom(cfg, tok)
 		return ds, cfg.N, err

@@ -37,7 +37,7 @@ func TestConfigRefused(t *testing.T) {
 		want string
 	}{
 		{"unknown dataset", Config{Dataset: "randon"}, nil, `"random"`},
-		{"random with a path", Config{Dataset: "random", Path: "x"}, nil, "remove the dataset path"},
+		{"repetition with a path", Config{Dataset: "prefix_repetition", Path: "x"}, nil, "remove the dataset path"},
 		{"sharegpt without", Config{Dataset: "sharegpt"}, nil, "--dataset-path"},
 		{"nothing to open it with", Config{Dataset: "custom", Path: "x"}, nil, "no way to open"},
 		{"no such file", Config{Dataset: "custom", Path: "x", Open: open}, nil, "no such file"},

@@ -11,12 +11,13 @@ import (
 type writer struct {
 	fitter
 	seed   uint64
+	words  []string
 	vocab  int
 	barred map[int32]bool
 }
 
-func (w *writer) prepare(tok Tokenizer, seed uint64) error {
-	w.tok, w.seed = tok, seed
+func (w *writer) prepare(tok Tokenizer, cfg *Config) error {
+	w.tok, w.seed, w.words = tok, cfg.Seed, cfg.Words
 	if tok == nil {
 		return nil
 	}
@@ -34,7 +35,7 @@ func (w *writer) prepare(tok Tokenizer, seed uint64) error {
 func (w *writer) text(s *scratch, name string, n int, index ...uint64) string {
 	draws := rng.New(w.seed, name, index...)
 	if w.tok == nil {
-		return string(appendWords(nil, draws, n))
+		return string(appendWords(nil, w.words, draws, n))
 	}
 	pick := func() int32 {
 		for {
