@@ -136,7 +136,10 @@ func (s *session) assemble(ctx context.Context) error {
 
 // meet finds the server, its model and a tokenizer for it.
 func (s *session) meet(ctx context.Context) error {
-	var err error
+	err := s.checkServerLog()
+	if err != nil {
+		return err
+	}
 	if s.target, err = newTarget(s.Config, s.Getenv); err != nil {
 		return err
 	}

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"time"
 
 	"spate/internal/call"
 	"spate/internal/config"
 	"spate/internal/driver"
+	"spate/internal/infile"
 	settings "spate/internal/load"
 	"spate/internal/recorder"
 	"spate/internal/rng"
@@ -160,7 +160,7 @@ func (l *load) size(c *config.Bench) {
 
 // workloadConfig translates the dataset's settings.
 func (s *session) workloadConfig() workload.Config {
-	return settings.Workload(s.Config, func(p string) (workload.File, error) { return os.Open(p) }, s.tokens.skipped)
+	return settings.Workload(s.Config, func(p string) (workload.File, error) { return infile.Open(p, infile.MaxDataset) }, s.tokens.skipped)
 }
 
 // lora spreads requests over adapters, or whatever else a server has under names; nil when there are none.

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"time"
 
 	"spate/internal/call"
 	"spate/internal/client"
 	"spate/internal/config"
+	"spate/internal/infile"
 	"spate/internal/probe"
 	"spate/internal/report"
 	"spate/internal/result"
@@ -84,7 +84,7 @@ func tlsConfig(c *config.Target) (*tls.Config, error) {
 	if c.CACert == "" {
 		return t, nil
 	}
-	pem, err := os.ReadFile(c.CACert)
+	pem, err := infile.ReadFile(c.CACert, infile.MaxSettings)
 	if err != nil {
 		return nil, fmt.Errorf("read --ca-cert: %w", err)
 	}

@@ -40,11 +40,7 @@ func (s *session) loadTokens(ctx context.Context) (*tokens, error) {
 		t.id, t.remote = s.target.model, true
 		return t, s.tryServerTokenizer(ctx)
 	}
-	find := tokenizer.FindModel
-	if m.Tokenizer != "" {
-		find = tokenizer.Find
-	}
-	path, err := find(name, tokenizer.PlacesFrom(s.Getenv, s.Home))
+	path, err := s.findTokenizer()
 	if err != nil {
 		return t, s.withoutFile(ctx, t, err)
 	}
@@ -56,6 +52,24 @@ func (s *session) loadTokens(ctx context.Context) (*tokens, error) {
 		s.note("the chat template of %s cannot be used: %v", name, err)
 	}
 	return t, nil
+}
+
+// findTokenizer is the path of a tokenizer. What the user named may be one; what only the server said is looked up
+// in the hub's cache and nowhere else.
+func (s *session) findTokenizer() (string, error) {
+	m, places := &s.Config.Model, tokenizer.PlacesFrom(s.Getenv, s.Home)
+	if m.Tokenizer != "" {
+		return tokenizer.Find(m.Tokenizer, places)
+	}
+	if s.target.root != "" {
+		if path, err := tokenizer.FindServed(s.target.root, places); err == nil {
+			return path, nil
+		}
+	}
+	if m.ID != "" {
+		return tokenizer.FindModel(m.ID, places)
+	}
+	return tokenizer.FindServed(s.target.model, places)
 }
 
 // withoutFile decides how to go on when no tokenizer file was found. One that was named must be there.

@@ -2,6 +2,9 @@ package bench
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -9,8 +12,25 @@ import (
 	"os/exec"
 	"strings"
 
+	"spate/internal/infile"
 	"spate/internal/observe"
 )
+
+// checkServerLog refuses a log that could not be followed. One that is not there yet may come.
+func (s *session) checkServerLog() error {
+	path := s.Config.Observe.ServerLog
+	if path == "" {
+		return nil
+	}
+	f, err := infile.Open(path, infile.Unbounded)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("--server-log: %w", err)
+	}
+	return f.Close()
+}
 
 // startObserving begins to sample the server, its GPUs and this host. It is nil when nothing is to be watched; what
 // cannot be watched is a note, not a reason to stop.

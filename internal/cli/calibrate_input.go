@@ -9,13 +9,13 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"spate/internal/calibrate"
 	"spate/internal/evidence"
+	"spate/internal/infile"
 	"spate/internal/predict"
 	"spate/internal/profile"
 	"spate/internal/result"
@@ -180,7 +180,7 @@ func engineLogs(paths []string) ([]*evidence.Log, error) {
 }
 
 func engineLog(name string) ([]*evidence.Log, error) {
-	f, err := os.Open(name)
+	f, err := infile.Open(name, infile.MaxImport)
 	if err != nil {
 		return nil, err
 	}

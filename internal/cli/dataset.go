@@ -19,6 +19,7 @@ import (
 	"spate/internal/call"
 	"spate/internal/config"
 	"spate/internal/flags"
+	"spate/internal/infile"
 	"spate/internal/load"
 	"spate/internal/rng"
 	"spate/internal/tokenizer"
@@ -150,7 +151,7 @@ func statsOf(ctx context.Context, p Process, r *flags.Result, block int) (*workl
 	return st, nil
 }
 
-func openDataset(path string) (workload.File, error) { return os.Open(path) }
+func openDataset(path string) (workload.File, error) { return infile.Open(path, infile.MaxDataset) }
 
 // arrivals looks at when requests would go.
 func (st *workloadStats) arrivals(c *config.Bench, stream *workload.Stream, n int) error {
@@ -380,7 +381,7 @@ func traceFormat(name string, chunk int) (trace.Format, error) {
 }
 
 func readRows(path, name string, form trace.Format) ([]trace.Row, error) {
-	file, err := os.Open(path)
+	file, err := infile.Open(path, infile.MaxDataset)
 	if err != nil {
 		return nil, fmt.Errorf("open dataset: %w", err)
 	}

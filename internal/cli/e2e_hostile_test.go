@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"spate/internal/result"
@@ -106,4 +107,56 @@ func FuzzFolder(f *testing.F) {
 	f.Add([]byte(`{"schema":1,"plan":{}}`), []byte(strings.Replace(goodLine, `"n":3`, `"n":2147483647`, 1)))
 	f.Add([]byte(`{"schema":1,"plan":{"end_rule":"headers"}}`), []byte(strings.Replace(goodLine, `"outcome"`, `"inputs":2147483647,"labels":{"tenant":"x","repeat":""},"outcome"`, 1)))
 	f.Fuzz(func(t *testing.T, plan, records []byte) { readFolder(t, plan, records) })
+}
+
+// TestServedNameIsNoPath has servers call their model after a device, a pipe and a file: none of them is opened.
+func TestServedNameIsNoPath(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	pipe, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "tokenizer.json")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("not a tokenizer"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, model := range []string{"/dev/zero", pipe, file, dir} {
+		url := hostile(t, model, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"text\":\"a\",\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+		})
+		e := benchCmd(t, "--base-url", url, "--num-prompts", "2", "--random-input-len", "12", "--random-output-len", "6").want(ExitDone)
+		run := e.balanced()
+		if run.Tally.OK != 2 {
+			t.Errorf("%s: tally %+v", model, run.Tally)
+		}
+		has(t, "notes", strings.Join(run.Notes, "\n"), "no tokenizer for "+model)
+	}
+}
+
+// TestNoPipesNoDevices names a pipe that nobody writes to and a device without an end wherever a file is read.
+func TestNoPipesNoDevices(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url := quick(t).URL()
+	for path, want := range map[string]string{pipe: "is a named pipe: want a regular file", "/dev/zero": "is a device: want a regular file"} {
+		for _, args := range [][]string{
+			{"bench", "--base-url", url, "--tokenizer", path},
+			{"bench", "--base-url", url, "--dataset-name", "sharegpt", "--dataset-path", path},
+			{"bench", "--base-url", url, "--server-log", path},
+			{"bench", "--base-url", url, "--config", path},
+			{"bench", "--base-url", "https://127.0.0.1:1", "--ca-cert", path},
+			{"import", path},
+			{"report", path},
+		} {
+			e := prepare(t, nil, args...).run()
+			if e.code == ExitDone {
+				t.Errorf("%s ended well", strings.Join(args, " "))
+			}
+			has(t, strings.Join(args, " "), e.stderr, want)
+		}
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -16,6 +15,7 @@ import (
 	"spate/internal/call"
 	"spate/internal/config"
 	"spate/internal/flags"
+	"spate/internal/infile"
 	"spate/internal/load"
 	"spate/internal/predict"
 	"spate/internal/sim/cluster"
@@ -133,7 +133,7 @@ func loadFromFile(p Process, c *config.Bench) (*predict.Load, error) {
 	if tok == nil {
 		say(p.Stderr, "note: no tokenizer at hand (--tokenizer PATH): lengths are estimates, and prompts are taken to share nothing\n")
 	}
-	wcfg := load.Workload(c, func(path string) (workload.File, error) { return os.Open(path) }, c.Model.SkipTokenizerInit)
+	wcfg := load.Workload(c, func(path string) (workload.File, error) { return infile.Open(path, infile.MaxDataset) }, c.Model.SkipTokenizerInit)
 	wcfg.SkipTemplate = true // a template adds tokens, and which one is the server's affair
 	return predict.NewLoadFrom(c, func(n int) ([]predict.Request, error) {
 		if c.Load.NumPrompts == 0 && (wcfg.Endless || c.Dataset.Name != config.DatasetCustom) {

@@ -11,6 +11,7 @@ import (
 	"os"
 
 	"spate/internal/enginelog"
+	"spate/internal/infile"
 )
 
 // tail follows a file that grows, as tail -F does: what is there at first is skipped, a file that was replaced or
@@ -39,7 +40,7 @@ func newTail(path string) *tail {
 }
 
 func (t *tail) open() error {
-	f, err := os.Open(t.path)
+	f, err := infile.Open(t.path, infile.Unbounded)
 	if err != nil {
 		return fmt.Errorf("open server log: %w", err)
 	}

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/infile"
 )
 
 // maxLine bounds one line of a log; a longer one is damage, not a record.
@@ -68,7 +68,7 @@ func (d *Damage) note(line int, why error) {
 // Read reads a whole log, in the order requests ended. Damaged lines are skipped and described; an
 // error means the file itself could not be read.
 func Read(path string) ([]call.Record, Damage, error) {
-	f, err := os.Open(path)
+	f, err := infile.Open(path, infile.Unbounded)
 	if err != nil {
 		return nil, Damage{}, fmt.Errorf("open record log: %w", err)
 	}

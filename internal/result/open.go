@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/infile"
 	"spate/internal/observe"
 	"spate/internal/recorder"
 	"spate/internal/secret"
@@ -22,7 +23,7 @@ func Open(dir string) (*Run, error) {
 	if err := checkFolder(dir); err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(filepath.Join(dir, ResultFile))
+	data, err := infile.ReadFile(filepath.Join(dir, ResultFile), infile.MaxSettings)
 	if errors.Is(err, fs.ErrNotExist) {
 		return recoverRun(dir, "there is no "+ResultFile+": the run was killed, or is still going on")
 	}
@@ -168,7 +169,7 @@ func LastEnd(recs []call.Record, start time.Duration) time.Duration {
 // readPlan reads run.json. Without a readable one the records still say most.
 func readPlan(dir string) (*Run, error) {
 	blank := &Run{Schema: Schema, ID: filepath.Base(dir)}
-	data, err := os.ReadFile(filepath.Join(dir, RunFile))
+	data, err := infile.ReadFile(filepath.Join(dir, RunFile), infile.MaxSettings)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			blank.Notes = []string{"there is no " + RunFile + ": settings are unknown"}

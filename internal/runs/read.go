@@ -14,6 +14,7 @@ import (
 
 	"spate/internal/config"
 	"spate/internal/harvest"
+	"spate/internal/infile"
 	"spate/internal/result"
 	"spate/internal/secret"
 )
@@ -179,9 +180,9 @@ func isRunFile(name string) bool { return name == result.ResultFile || name == r
 
 // isRunFolder tells spate's run folders from folders that hold a file of such a name.
 func isRunFolder(dir string) bool {
-	data, err := os.ReadFile(filepath.Join(dir, result.RunFile))
+	data, err := infile.ReadFile(filepath.Join(dir, result.RunFile), infile.MaxSettings)
 	if err != nil {
-		if data, err = os.ReadFile(filepath.Join(dir, result.ResultFile)); err != nil {
+		if data, err = infile.ReadFile(filepath.Join(dir, result.ResultFile), infile.MaxSettings); err != nil {
 			return false
 		}
 	}
@@ -210,7 +211,7 @@ func (in *reader) run(dir string) error {
 
 // isBinary looks for zero bytes, which text has only in UTF-16.
 func isBinary(path string) bool {
-	f, err := os.Open(path)
+	f, err := infile.Open(path, infile.MaxImport)
 	if err != nil {
 		return false // reading it will say so
 	}
@@ -227,7 +228,7 @@ func isBinary(path string) bool {
 }
 
 func (in *reader) file(path string) error {
-	f, err := os.Open(path)
+	f, err := infile.Open(path, infile.MaxImport)
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
 	}

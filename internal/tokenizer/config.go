@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"spate/internal/infile"
 )
 
 // Config is what the files beside a tokenizer.json say about its use. All of it
@@ -268,7 +269,7 @@ func (c *Config) readTemplates(dir string) error {
 
 // readOptional is the content of a file, nil where there is none.
 func readOptional(dir, name string) ([]byte, error) {
-	data, err := os.ReadFile(filepath.Join(dir, name))
+	data, err := infile.ReadFile(filepath.Join(dir, name), infile.MaxTokenizer)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"spate/internal/infile"
 )
 
 // Places is where Find looks for a model that is not a path.
@@ -79,6 +81,9 @@ func FindModel(name string, places Places) (string, error) {
 	return inCaches(name, places)
 }
 
+// FindServed is Find for a name that a server gave, which is never a path: it must not make spate read a file.
+func FindServed(name string, places Places) (string, error) { return inCaches(name, places) }
+
 // inCaches is the folder that a hub cache has for the model of that name.
 func inCaches(name string, places Places) (string, error) {
 	looked := []string{name}
@@ -130,7 +135,7 @@ func snapshot(repo, revision string) (string, error) {
 		return "", fmt.Errorf("revision %q is not a name", revision)
 	}
 	snapshots := filepath.Join(repo, "snapshots")
-	if commit, err := os.ReadFile(filepath.Join(repo, "refs", filepath.FromSlash(revision))); err == nil {
+	if commit, err := infile.ReadFile(filepath.Join(repo, "refs", filepath.FromSlash(revision)), infile.MaxSettings); err == nil {
 		if name := strings.TrimSpace(string(commit)); filepath.IsLocal(name) {
 			return filepath.Join(snapshots, name), nil
 		}

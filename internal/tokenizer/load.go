@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"spate/internal/infile"
 )
 
 // node is a normalizer, pre-tokenizer, post-processor or decoder of a
@@ -125,7 +127,7 @@ func Load(path string) (*Tokenizer, error) {
 			return nil, err
 		}
 	}
-	data, err := os.ReadFile(name)
+	data, err := infile.ReadFile(name, infile.MaxTokenizer)
 	if err != nil {
 		return nil, fmt.Errorf("loading tokenizer: %w", err)
 	}
