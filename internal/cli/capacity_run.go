@@ -272,7 +272,7 @@ func (h *hunt) take(obs capacity.Observation, remark string) {
 		h.said = true
 		h.head(w)
 	}
-	say(w, "%5d  %11s  %5d  %8d  %8.2f", h.search.Probes(), strconv.FormatFloat(obs.Load, 'g', 6, 64), obs.Repeat, obs.Requests, obs.Served)
+	say(w, "%5d  %-9s  %11s  %5d  %8d  %8.2f", h.search.Probes(), probeGrade(h.m.profile != nil, obs.Grade), strconv.FormatFloat(obs.Load, 'g', 6, 64), obs.Repeat, obs.Requests, obs.Served)
 	for i, o := range h.o.search.Objectives {
 		say(w, "  %*s", max(10, len(o.Key())), figureText(o, obs.Readings[i]))
 	}
@@ -285,11 +285,19 @@ func (h *hunt) take(obs capacity.Observation, remark string) {
 }
 
 func (h *hunt) head(w io.Writer) {
-	say(w, "%5s  %11s  %5s  %8s  %8s", "probe", h.o.by, "time", "requests", "served/s")
+	say(w, "%5s  %-9s  %11s  %5s  %8s  %8s", "probe", "verdict", h.o.by, "time", "requests", "served/s")
 	for _, o := range h.o.search.Objectives {
 		say(w, "  %*s", max(10, len(o.Key())), o.Key())
 	}
 	say(w, "  %-7s\n", "so far")
+}
+
+// probeGrade is a probe's verdict in its row; one that was cut short on purpose has none.
+func probeGrade(predicted bool, grade string) string {
+	if predicted {
+		return runs.PredictedLabel
+	}
+	return dash(grade)
 }
 
 func figureText(o config.Objective, r capacity.Reading) string {

@@ -122,7 +122,7 @@ const liveFile = `
 name: live
 server:
   kind: sim
-  command: "{spate} sim {model} --gpu {gpu} --engine-version {version} --time-scale 50 --port {port} {flags}"
+  command: "{spate} sim {model} --gpu {gpu} --engine-version {version} --time-scale 1 --port {port} {flags}"
 model: Qwen/Qwen2-0.5B-Instruct
 gpu: L40S
 version: 0.6.0
@@ -222,7 +222,7 @@ func (h *tuned) replay() {
 // badServer is a server whose character is what is tuned. The one that dies says on which port it can be seen that
 // it is under load. In mode busy somebody else serves, as a container would: it only says on which port.
 const badServer = `
-mode=good scale=20
+mode=good scale=2
 [ "$1" != --mode ] || { mode=$2; shift 2; }
 port=$1
 say() { echo "$port" >"$1.new"; mv "$1.new" "$1"; }

@@ -16,6 +16,7 @@ import (
 	"spate/internal/profile"
 	"spate/internal/report"
 	"spate/internal/result"
+	"spate/internal/runs"
 )
 
 // shownFigures are the figures of a prediction's interval and of a grid.
@@ -76,7 +77,7 @@ func uncalibrated(p *profile.Profile) string {
 func predictedRun(p Process, l *predict.Load, c *config.Bench, prof *profile.Profile) *result.Run {
 	run := &result.Run{
 		Started: time.Now(), Tool: versionText(), Command: append([]string{"spate", "predict"}, p.Args[min(1, len(p.Args)):]...),
-		Labels: map[string]string{"predicted": "true", "profile": prof.Name},
+		Labels: map[string]string{runs.PredictedLabel: "true", "profile": prof.Name},
 		Server: result.Server{Backend: "simulated", Model: or(prof.Engine.Model, prof.Name), Kind: prof.Engine.Engine, Version: prof.Engine.Version},
 		Plan:   result.NewPlan(l.Plan(c.Output.Percentiles), l.Text),
 		Notes:  []string{"predicted by the simulator with profile " + prof.Name + uncalibrated(prof) + "; no server was measured"},

@@ -197,9 +197,9 @@ func drawn(w io.Writer, format string, set []runs.Entry, ids []string) error {
 		return err
 	}
 	if format == "svg" {
-		return picture.SVG(w, charts)
+		return picture.SVG(w, table.Heading(set), charts)
 	}
-	return picture.PNG(w, charts)
+	return picture.PNG(w, table.Heading(set), charts)
 }
 
 // reportText is each run's block and findings.

@@ -334,7 +334,7 @@ func jsonLines(w io.Writer, lines []json.RawMessage) error {
 }
 
 // usualColumns are the figures a list shows.
-var usualColumns = []string{"completed", "request_throughput", "output_throughput", "mean_ttft_ms", "mean_tpot_ms"}
+var usualColumns = []string{"completed", "failed", "request_throughput", "output_throughput", "mean_ttft_ms", "mean_tpot_ms"}
 
 // listTable prints one row per result.
 func listTable(ctx context.Context, w io.Writer, s *store.Store, items []store.Item, columns []string) error {
@@ -342,10 +342,10 @@ func listTable(ctx context.Context, w io.Writer, s *store.Store, items []store.I
 		_, err := fmt.Fprintf(w, "no result in store %s matches\n", s.Place())
 		return err
 	}
-	heads := []string{"ID", "STARTED", "WHAT", "COMPLETED", "REQ/S", "OUTPUT TOK/S", "MEAN TTFT ms", "MEAN TPOT ms", "VERDICT", "LABELS"}
+	heads := []string{"ID", "STARTED", "WHAT", "VERDICT", "COMPLETED", "FAILED", "REQ/S", "OUTPUT TOK/S", "MEAN TTFT ms", "MEAN TPOT ms", "LABELS"}
 	var entries []runs.Entry
 	if len(columns) > 0 {
-		heads = append([]string{"ID", "STARTED", "WHAT"}, columns...)
+		heads = append([]string{"ID", "STARTED", "WHAT", "VERDICT"}, columns...)
 		var err error
 		if entries, err = s.Entries(ctx, items); err != nil {
 			return err
@@ -355,7 +355,7 @@ func listTable(ctx context.Context, w io.Writer, s *store.Store, items []store.I
 	say(t, "%s\n", strings.Join(heads, "\t"))
 	for i := range items {
 		it := &items[i]
-		row := []string{it.ID, shortTime(it.Started), what(it)}
+		row := []string{it.ID, shortTime(it.Started), what(it), dash(itemVerdict(it))}
 		if len(columns) > 0 && i < len(entries) {
 			for _, c := range columns {
 				row = append(row, column(&entries[i], c))
@@ -364,11 +364,20 @@ func listTable(ctx context.Context, w io.Writer, s *store.Store, items []store.I
 			for _, name := range usualColumns {
 				row = append(row, cell(it.Figures, name))
 			}
-			row = append(row, dash(it.Verdict), labelText(it.Labels))
+			row = append(row, labelText(it.Labels))
 		}
 		say(t, "%s\n", strings.Join(row, "\t"))
 	}
 	return t.Flush()
+}
+
+// itemVerdict is how a result of the store may be used.
+func itemVerdict(it *store.Item) string {
+	grade := it.Verdict
+	if it.Labels[runs.PredictedLabel] == "true" {
+		grade = runs.PredictedLabel
+	}
+	return runs.VerdictText(grade, it.State)
 }
 
 // column is a figure or, where there is none of that name, a label or setting.

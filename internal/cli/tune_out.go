@@ -58,6 +58,9 @@ func lastFailure(history []tune.Observation) string {
 		if f := history[i].Failure; f != nil {
 			return ": " + f.Error()
 		}
+		if why := history[i].Trouble(); why != "" {
+			return ": the last run is " + why
+		}
 	}
 	return ""
 }
@@ -71,6 +74,9 @@ func (h *hunted) print(r *tune.Report) error {
 	fmt.Fprintf(b, "%s\n", r.Sentence)
 	for _, s := range r.Why {
 		fmt.Fprintf(b, "  %s\n", s)
+	}
+	if r.LeftOut != "" {
+		fmt.Fprintf(b, "%s\n", r.LeftOut)
 	}
 	if len(r.Weights) > 0 {
 		fmt.Fprintf(b, "What mattered:")
@@ -113,7 +119,7 @@ func (h *hunted) supposed(d *tune.Folder) []runs.Entry {
 		o := &d.History[i]
 		for _, m := range o.Runs {
 			e := runs.Entry{ID: o.Key(), Name: trialName(o), Labels: map[string]string{
-				"trial": strconv.Itoa(o.Trial), "phase": string(o.Phase), "workload": m.Workload, "label": trialName(o),
+				runs.PredictedLabel: "true", "trial": strconv.Itoa(o.Trial), "phase": string(o.Phase), "workload": m.Workload, "label": trialName(o),
 			}}
 			if len(o.Runs) > 1 {
 				e.ID += "-" + m.Workload
@@ -150,7 +156,7 @@ func (h *hunted) why(r *tune.Report, d *tune.Folder, entries []runs.Entry) {
 		s.Name = map[bool]string{true: "default", false: "winner"}[trial == 0]
 		for i := range d.History {
 			o := &d.History[i]
-			if o.Phase != tune.Final || o.Trial != trial || o.Failure != nil {
+			if o.Phase != tune.Final || o.Trial != trial || !o.Counts() {
 				continue
 			}
 			for _, m := range o.Runs {
@@ -217,6 +223,9 @@ func (h *hunted) write(path string, d *tune.Folder, r *tune.Report, entries []ru
 		err = enc.Encode(r.Outcome)
 	default:
 		says := append([]string{r.Sentence, "Command: " + r.Line}, r.Why...)
+		if r.LeftOut != "" {
+			says = append(says, r.LeftOut)
+		}
 		if r.Predicted != "" {
 			says = append([]string{"Predicted, not measured: " + r.Predicted + "."}, says...)
 		}

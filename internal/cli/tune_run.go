@@ -186,6 +186,11 @@ func (r *serverRunner) measure(ctx context.Context, o *tune.Observation, w tune.
 	m.Run, m.Figures = run.Dir, r.h.f.FromSummary(&run.Summary)
 	if early != "" {
 		o.Early = early
+	} else { // one that was cut short on purpose is judged by why
+		m.Grade = string(run.Verdict.Grade)
+		if bad := run.Verdict.Bad(); len(bad) > 0 {
+			m.Why = bad[0].Sentence
+		}
 	}
 	server(m.Figures, run)
 	if run.Observed != nil {

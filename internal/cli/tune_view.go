@@ -81,6 +81,8 @@ func (v *tuneView) row(pr tune.Progress) {
 	switch {
 	case o.Failure != nil:
 		value, text = string(o.Failure.Kind), "FAILED: "+o.Failure.Line
+	case o.Invalid() != nil:
+		text = o.Trouble() + "; " + text
 	case o.Violation > 0:
 		text = "misses " + o.Missed[0] + "; " + text
 	}
@@ -98,7 +100,7 @@ func (v *tuneView) status(pr tune.Progress) string {
 	text := fmt.Sprintf("step %d: %s, trial %d of %d", pr.Now.N, pr.Now.Phase, pr.Now.Trial, v.h.f.Trials)
 	best := math.Inf(-1)
 	for i := range pr.History {
-		if o := &pr.History[i]; o.Phase == tune.Trial && o.Failure == nil && o.Violation == 0 && o.Share >= 1 && o.Score > best {
+		if o := &pr.History[i]; o.Phase == tune.Trial && o.Counts() && o.Violation == 0 && o.Share >= 1 && o.Score > best {
 			best = o.Score
 		}
 	}

@@ -81,8 +81,23 @@ type Comparison struct {
 
 // Shown is how a side is named in a report.
 type Shown struct {
-	Name string   `json:"name"`
-	Runs []string `json:"runs"`
+	Name   string   `json:"name"`
+	Runs   []string `json:"runs"`
+	Grades string   `json:"verdicts,omitempty"` // of its runs: "2 VALID, 1 SUSPECT"
+}
+
+// grades are the verdicts on the runs of both sides; empty where none was judged.
+func (c *Comparison) grades() string {
+	var parts []string
+	for _, s := range []*Shown{&c.A, &c.B} {
+		if s.Grades != "" {
+			parts = append(parts, s.Name+": "+s.Grades)
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "verdicts on the runs: " + strings.Join(parts, "; ")
 }
 
 // Metric is one figure of both sides and what its difference means.

@@ -20,7 +20,7 @@ func conditions(a, b []*taken) []string { return differences(a[0], b[0]) }
 // differences names what keeps the figures of two runs from meaning the same.
 func differences(a, b *taken) []string {
 	ea, eb := a.entry, b.entry
-	if pa, pb := predicted(ea), predicted(eb); pa != pb {
+	if pa, pb := ea.Predicted(), eb.Predicted(); pa != pb {
 		return []string{fmt.Sprintf("%s is %s, %s is %s", ea.Name, origin(pa), eb.Name, origin(pb))}
 	}
 	if ea.Run == nil || eb.Run == nil {
@@ -66,8 +66,6 @@ func planDifferences(a, b *result.Run) []string {
 	}
 	return out
 }
-
-func predicted(e *runs.Entry) bool { return e.Labels["predicted"] == "true" }
 
 func origin(predicted bool) string {
 	if predicted {

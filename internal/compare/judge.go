@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"spate/internal/runs"
 	"spate/internal/stats"
 )
 
@@ -78,9 +79,11 @@ func identical(tests []*test) bool {
 
 func shown(name string, group []*taken) Shown {
 	s := Shown{Name: name}
+	var entries []*runs.Entry
 	for _, t := range group {
-		s.Runs = append(s.Runs, t.entry.ID)
+		s.Runs, entries = append(s.Runs, t.entry.ID), append(entries, t.entry)
 	}
+	s.Grades = runs.Count(entries)
 	return s
 }
 
@@ -373,7 +376,7 @@ func (j *job) notes(p pair, src source) []string {
 	case summaries:
 		out = append(out, "summaries support no verdict: without requests or repeats nobody knows how far the figures scatter")
 	case *within:
-		if !j.opt.Noise.knows(p) && !predicted(p.a[0].entry) {
+		if !j.opt.Noise.knows(p) && !p.a[0].entry.Predicted() {
 			out = append(out, "one run a side: drift between runs is not in the intervals; bench --repeat with --interleave, or a learned noise floor, puts it in")
 		}
 		if s.size < 30 {

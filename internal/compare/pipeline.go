@@ -36,6 +36,9 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 				m.label(), figure(m.A), figure(m.B), m.ChangeText(), m.IntervalText(), m.DetectableText(), m.mark(), cell(m.why()))
 		}
 		fmt.Fprintf(&b, "\n%s. Intervals are at 95 %%; \"could show\" is the smallest difference that would have been seen with 80 %% chance.\n", cell(c.Method))
+		if g := c.grades(); g != "" {
+			fmt.Fprintf(&b, "- %s\n", cell(g))
+		}
 		for _, n := range c.Notes {
 			fmt.Fprintf(&b, "- %s\n", cell(n))
 		}

@@ -116,7 +116,11 @@ func (c *Comparison) writeText(w io.Writer) error {
 	if c.Setting != "" {
 		fmt.Fprintf(&b, " at %s", c.Setting)
 	}
-	fmt.Fprintf(&b, "\n%s\n\n", c.Method)
+	fmt.Fprintf(&b, "\n%s\n", c.Method)
+	if g := c.grades(); g != "" {
+		fmt.Fprintf(&b, "%s\n", g)
+	}
+	b.WriteByte('\n')
 	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 	put := func(format string, args ...any) { _, _ = fmt.Fprintf(t, format, args...) } // into memory
 	put("METRIC\t%s\t%s\tCHANGE\t95 %% INTERVAL\tCOULD SHOW\tVERDICT\tWHY\n", clip(c.A.Name), clip(c.B.Name))

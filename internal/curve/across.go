@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"spate/internal/runs"
+	"spate/internal/stats"
 )
 
 // Figure is one number of a result that a curve may be drawn over.
@@ -48,30 +49,45 @@ func Value(e *runs.Entry, key string) (float64, bool) {
 	return v, true
 }
 
+// invalidLine is what the points of INVALID runs are drawn as, joined to none.
+const invalidLine = "INVALID"
+
 // LoadCurve is a latency against a load, one line for each group and one point for each run in it. Points are
-// joined in order of the load asked for, so that a server pushed beyond its capacity shows as a line that turns back.
+// joined in order of the load asked for, so that a server pushed beyond its capacity shows as a line that turns
+// back; repeats of one load are joined at their median. INVALID runs are points of a line of their own.
 func LoadCurve(set []runs.Entry, groups []Group, load Figure, l Latency, stat Stat) Chart {
 	c := Chart{
 		ID: "load-" + string(l), Title: stat.Name + " " + l.Short() + " by load",
 		X: Axis{Name: load.Name, Unit: load.Unit, Scale: Linear, Zero: true},
 		Y: Axis{Name: stat.Name + " " + l.Short(), Unit: "ms", Scale: Linear, Zero: true},
 	}
-	names := Names(set)
+	names := Legend(set)
 	low, high := math.Inf(1), math.Inf(-1)
+	invalid := Line{Name: invalidLine, Kind: Dots}
 	for _, g := range groups {
 		line := Line{Name: g.Name, Kind: Marks}
+		var drawn []int
 		for _, i := range g.Members {
 			x, okX := Value(&set[i], load.Key)
 			y, okY := Value(&set[i], stat.Key+"_"+string(l)+"_ms")
 			if !okX || !okY {
 				continue
 			}
-			line.X, line.Y, line.Labels = append(line.X, x), append(line.Y, y), append(line.Labels, names[i])
 			low, high = math.Min(low, y), math.Max(high, y)
+			if set[i].Invalid() {
+				invalid.put(x, y, names[i])
+				continue
+			}
+			line.put(x, y, names[i])
+			drawn = append(drawn, i)
 		}
+		line.join(set, drawn)
 		if len(line.X) > 0 {
 			c.Lines = append(c.Lines, line)
 		}
+	}
+	if len(invalid.X) > 0 {
+		c.Lines = append(c.Lines, invalid)
 	}
 	if low > 0 && high > 30*low {
 		c.Y.Scale = Log
@@ -79,8 +95,25 @@ func LoadCurve(set []runs.Entry, groups []Group, load Figure, l Latency, stat St
 	return c
 }
 
+// join leads the line through the medians of runs at the same load, where some are.
+func (l *Line) join(set []runs.Entry, drawn []int) {
+	var x, y []float64
+	for from := 0; from < len(drawn); {
+		to := from + 1
+		for to < len(drawn) && byLoad(&set[drawn[from]], &set[drawn[to]]) == 0 {
+			to++
+		}
+		x, y = append(x, stats.Median(l.X[from:to])), append(y, stats.Median(l.Y[from:to]))
+		from = to
+	}
+	if len(x) < len(drawn) {
+		l.JoinX, l.JoinY = x, y
+	}
+}
+
 // Pareto sets what a GPU delivers against what a user sees, one dot for each run, with the frontier of those
 // that no other run beats on both. Where some results say on how many GPUs they ran, the others are left out.
+// INVALID runs, and predictions beside what was measured, are drawn and are no part of the frontier.
 func Pareto(set []runs.Entry, groups []Group) Chart {
 	c := Chart{
 		ID: "pareto", Title: "Throughput per GPU against speed per user",
@@ -97,29 +130,40 @@ func Pareto(set []runs.Entry, groups []Group) Chart {
 		c.Title, c.Y.Name = "Throughput against speed per user", "Output throughput"
 		c.Note = "No result says on how many GPUs it ran: throughput is of the whole server. A label gpus=N tells."
 	}
-	names := Names(set)
+	names, basis := Legend(set), runs.BasisOf(runs.Pointers(set))
 	var frontier Line
+	invalid := Line{Name: invalidLine, Kind: Dots}
 	out := 0
 	for _, g := range groups {
 		line := Line{Name: g.Name, Kind: Dots}
 		for _, i := range g.Members {
 			x, y, ok := paretoPoint(&set[i], known > 0)
-			if !ok {
+			switch {
+			case !ok:
 				out++
 				continue
+			case set[i].Invalid():
+				invalid.put(x, y, names[i])
+				continue
+			case basis.Holds(&set[i]):
+				frontier.put(x, y, names[i])
 			}
-			line.X, line.Y, line.Labels = append(line.X, x), append(line.Y, y), append(line.Labels, names[i])
+			line.put(x, y, names[i])
 		}
 		if len(line.X) > 0 {
 			c.Lines = append(c.Lines, line)
-			frontier.X, frontier.Y = append(frontier.X, line.X...), append(frontier.Y, line.Y...)
-			frontier.Labels = append(frontier.Labels, line.Labels...)
 		}
+	}
+	if len(invalid.X) > 0 {
+		c.Lines = append(c.Lines, invalid)
 	}
 	if out > 0 && len(c.Lines) > 0 {
 		c.Note = strings.TrimSpace(c.Note + fmt.Sprintf(" %d of %d results are left out: they lack a figure or a number of GPUs.", out, len(set)))
 	}
-	if len(c.Lines) > 0 {
+	if basis.Note != "" {
+		c.Note = strings.TrimSpace(c.Note + " The frontier rests on some of them: " + basis.Note + ".")
+	}
+	if len(frontier.X) > 0 {
 		c.Lines = append(c.Lines, best(frontier))
 	}
 	return c

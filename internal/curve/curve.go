@@ -44,6 +44,15 @@ type Line struct {
 	Y      []float64 `json:"y"`
 	Labels []string  `json:"labels,omitempty"` // of the points, where each has a name
 	Faint  bool      `json:"faint,omitempty"`  // accompanies the line before it, in its colour
+
+	// What Marks are joined by where that is not the marks themselves: medians of repeats.
+	JoinX []float64 `json:"join_x,omitempty"`
+	JoinY []float64 `json:"join_y,omitempty"`
+}
+
+// put adds a point with its name.
+func (l *Line) put(x, y float64, label string) {
+	l.X, l.Y, l.Labels = append(l.X, x), append(l.Y, y), append(l.Labels, label)
 }
 
 // Chart is a picture in numbers.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -498,5 +499,58 @@ func TestGolden(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
 		t.Errorf("charts changed (-want +got), run with -update if meant:\n%s", diff)
+	}
+}
+
+// TestCurvesKeepApartWhatMayNotBeUsed: INVALID runs are points of a line of their own, predictions are curves of
+// their own, and the frontier rests on neither.
+func TestCurvesKeepApartWhatMayNotBeUsed(t *testing.T) {
+	at := func(name, grade, rate, out string, predicted bool) runs.Entry {
+		e := entry(name, map[string]string{"request_rate": rate}, map[string]string{
+			"request_throughput": rate, "output_throughput": out, "p99_ttft_ms": out, "median_tpot_ms": "20",
+		})
+		e.Result.Context = append(e.Result.Context, harvest.Fact{Name: "verdict", Value: grade})
+		if predicted {
+			e.Labels[runs.PredictedLabel] = "true"
+		}
+		return e
+	}
+	set := []runs.Entry{
+		at("a", "VALID", "1", "10", false), at("b", "INVALID", "2", "90", false), at("c", "SUSPECT", "3", "30", false), at("d", "", "1", "70", true), at("e", "", "3", "80", true),
+	}
+	groups := Groups(set, nil)
+	if diff := cmp.Diff([]Group{{"runs", []int{0, 1, 2}}, {"predicted", []int{3, 4}}}, groups); diff != "" {
+		t.Fatalf("groups (-want +got):\n%s", diff)
+	}
+	want := []Line{
+		{Name: "runs", Kind: Marks, X: []float64{1, 3}, Y: []float64{10, 30}, Labels: []string{"a", "c (SUSPECT)"}},
+		{Name: "predicted", Kind: Marks, X: []float64{1, 3}, Y: []float64{70, 80}, Labels: []string{"d (predicted)", "e (predicted)"}},
+		{Name: "INVALID", Kind: Dots, X: []float64{2}, Y: []float64{90}, Labels: []string{"b (INVALID)"}},
+	}
+	if diff := cmp.Diff(want, LoadCurve(set, groups, Loads()[0], TTFT, Stats()[0]).Lines); diff != "" {
+		t.Errorf("load curve (-want +got):\n%s", diff)
+	}
+	p := Pareto(set, groups)
+	if diff := cmp.Diff(Line{Name: "Frontier", Kind: Path, X: []float64{50}, Y: []float64{30}, Labels: []string{"c (SUSPECT)"}}, p.Lines[len(p.Lines)-1]); diff != "" {
+		t.Errorf("frontier (-want +got):\n%s", diff)
+	}
+	if !strings.Contains(p.Note, "left out of 5 results: 1 INVALID, 2 predicted") {
+		t.Errorf("note %q", p.Note)
+	}
+}
+
+// TestRepeatsAreNotJoined: three runs at one load are three marks; the line goes through their median.
+func TestRepeatsAreNotJoined(t *testing.T) {
+	at := func(name, rate, ttft string) runs.Entry {
+		return entry(name, map[string]string{"request_rate": rate}, map[string]string{"request_throughput": rate, "p99_ttft_ms": ttft})
+	}
+	set := []runs.Entry{at("a", "2", "9"), at("b", "1", "5"), at("c", "1", "4"), at("d", "1", "6")}
+	got := LoadCurve(set, Groups(set, nil), Loads()[0], TTFT, Stats()[0]).Lines
+	want := []Line{{
+		Name: "runs", Kind: Marks, X: []float64{1, 1, 1, 2}, Y: []float64{5, 4, 6, 9}, Labels: []string{"b", "c", "d", "a"},
+		JoinX: []float64{1, 2}, JoinY: []float64{5, 9},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"spate/internal/runs"
+	"spate/internal/verdict"
 )
 
 // Group is the runs of one curve: the same set-up under different load.
@@ -59,6 +60,9 @@ func groupName(e *runs.Entry, by []string) string {
 		default:
 			parts = append(parts, v)
 		}
+	}
+	if e.Predicted() { // which is never on one curve with what was measured
+		parts = append(parts, runs.PredictedLabel)
 	}
 	return strings.Join(parts, " · ")
 }
@@ -124,7 +128,7 @@ func candidates(e *runs.Entry) []string {
 			out = append(out, key)
 		}
 	}
-	return slices.DeleteFunc(out, func(key string) bool { return slices.Contains(loads, key) })
+	return slices.DeleteFunc(out, func(key string) bool { return slices.Contains(loads, key) || key == runs.PredictedLabel })
 }
 
 // byLoad orders two runs by the load asked for. No rate is the highest rate.
@@ -157,6 +161,17 @@ func Names(set []runs.Entry) []string {
 		if count[name] > 1 {
 			seen[name]++
 			out[i] = fmt.Sprintf("%s #%d", name, seen[name])
+		}
+	}
+	return out
+}
+
+// Legend are the names with the verdict, for charts: whoever sees a curve sees its grade.
+func Legend(set []runs.Entry) []string {
+	out := Names(set)
+	for i := range set {
+		if v := set[i].Verdict(); v != "" && v != string(verdict.Valid) {
+			out[i] += " (" + v + ")"
 		}
 	}
 	return out

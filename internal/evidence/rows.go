@@ -13,7 +13,6 @@ import (
 	"spate/internal/predict"
 	"spate/internal/profile"
 	"spate/internal/runs"
-	"spate/internal/verdict"
 )
 
 // Given is what the user says where the texts do not.
@@ -180,10 +179,10 @@ const maxFailed = 0.01
 // usableResult refuses results that do not tell a server's speed.
 func usableResult(e *runs.Entry) error {
 	r := &e.Result
-	if e.Labels["predicted"] == "true" {
+	if e.Predicted() {
 		return fmt.Errorf("it was predicted, not measured")
 	}
-	if e.Run != nil && e.Run.Verdict.Grade == verdict.InvalidRun {
+	if e.Invalid() {
 		return fmt.Errorf("its verdict is INVALID: the load generator, not the server, set its figures")
 	}
 	for _, p := range r.Problems {

@@ -41,6 +41,8 @@ type line struct {
 	X      numbers    `json:"x"`
 	Y      numbers    `json:"y"`
 	Labels []string   `json:"labels,omitempty"`
+	JoinX  numbers    `json:"join_x,omitempty"`
+	JoinY  numbers    `json:"join_y,omitempty"`
 }
 
 // numbers are written with six digits, more than any screen can show; what is not finite becomes null.
@@ -80,7 +82,7 @@ func (d *data) add(key string, c curve.Chart) bool {
 	}
 	out := chart{Title: c.Title, Note: c.Note, X: c.X, Y: c.Y, Tall: key == "pareto"}
 	for _, l := range c.Lines {
-		out.Lines = append(out.Lines, line{Name: l.Name, Kind: l.Kind, X: l.X, Y: l.Y, Labels: l.Labels})
+		out.Lines = append(out.Lines, line{Name: l.Name, Kind: l.Kind, X: l.X, Y: l.Y, Labels: l.Labels, JoinX: l.JoinX, JoinY: l.JoinY})
 	}
 	d.Charts[key] = out
 	return true
@@ -219,7 +221,7 @@ func points(c curve.Chart) int {
 
 // spreads adds the distributions of each latency over all runs that have one.
 func (d *data) spreads(set []runs.Entry, opt Options) {
-	names := curve.Names(set)
+	names := curve.Legend(set)
 	for _, l := range curve.Latencies() {
 		var all []curve.Named
 		var reported []curve.Line

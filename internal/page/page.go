@@ -146,7 +146,7 @@ func newView(set []runs.Entry, d *data, opt Options) (*view, error) {
 		v.Runs = append(v.Runs, r)
 	}
 	v.describe(set, names)
-	v.Cards = overview(set, names)
+	v.Cards = overview(set, curve.Legend(set))
 	if slices.ContainsFunc(set, func(e runs.Entry) bool { return e.Measured() }) {
 		g, err := table.New(set, table.Options{})
 		if err != nil {

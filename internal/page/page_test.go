@@ -395,3 +395,29 @@ func TestNumbersForPeople(t *testing.T) {
 		t.Errorf("numbers: %s, %v", got, err)
 	}
 }
+
+// TestHeadlinesLeaveOutWhatMayNotBeUsed: the best figures are of runs that count, and predictions never share a
+// headline with measurements.
+func TestHeadlinesLeaveOutWhatMayNotBeUsed(t *testing.T) {
+	s := several() // output rises with the rate: rate-40 has the best
+	s.entries[0].Run.Verdict.Grade = verdict.InvalidRun
+	guess, recs := made("guess", 200, 50, 0, 12)
+	guess.Run.Verdict.Grade = ""
+	guess.Labels = map[string]string{runs.PredictedLabel: "true"}
+	s.add(guess, recs)
+	text := string(s.page(t, Options{}))
+	overview, _, _ := strings.Cut(text[strings.Index(text, `id="overview"`):], "</section>")
+	for _, want := range []string{"2 SUSPECT, 1 INVALID, 1 predicted, 1 not judged", "left out of 5 results: 1 INVALID, 1 predicted", "<em>rate-20 (SUSPECT)</em>"} {
+		if !strings.Contains(overview, want) {
+			t.Errorf("the overview has no %q:\n%s", want, overview)
+		}
+	}
+	if strings.Contains(overview, "rate-40") || strings.Contains(overview, "guess") {
+		t.Errorf("the overview rests on what may not be used:\n%s", overview)
+	}
+	for _, want := range []string{`<th scope="col">Run</th><th scope="col">Verdict</th>`, `<span class="badge invalid">INVALID</span>`, `<span class="badge none">predicted</span>`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+}

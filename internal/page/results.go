@@ -60,6 +60,9 @@ func results(set []runs.Entry, names []string, g *table.Grid) *grid {
 		return nil // the run's own section has it all
 	}
 	out := &grid{Label: "Results", Class: "wide sort", Head: []head{{Text: "Run"}}}
+	if g.Judged {
+		out.Head = append(out.Head, head{Text: "Verdict"})
+	}
 	var factors []table.Factor
 	for _, f := range g.Factors {
 		if f.Key == "run" || echoes(set, factors, f) {
@@ -72,13 +75,6 @@ func results(set []runs.Entry, names []string, g *table.Grid) *grid {
 		}
 		out.Head = append(out.Head, h)
 	}
-	judged := false
-	for i := range set {
-		judged = judged || grade(&set[i]) != ""
-	}
-	if judged {
-		out.Head = append(out.Head, head{Text: "Verdict"})
-	}
 	out.Over = []over{{Span: len(out.Head)}}
 	shown := out.figures(set)
 	bare := 0
@@ -89,11 +85,11 @@ func results(set []runs.Entry, names []string, g *table.Grid) *grid {
 			continue
 		}
 		row := []cell{{Text: names[i], Run: strconv.Itoa(i), Title: names[i]}}
+		if g.Judged {
+			row = append(row, cell{Text: e.Verdict(), Badge: badge(e.Grade())})
+		}
 		for _, f := range factors {
 			row = append(row, setting(e, f.Key))
-		}
-		if judged {
-			row = append(row, cell{Text: grade(e), Badge: badge(grade(e))})
 		}
 		for _, f := range shown {
 			c := number(e, f.key)
@@ -185,24 +181,29 @@ func number(e *runs.Entry, key string) cell {
 	return c
 }
 
-// grade is the verdict on a result, empty when it has none.
-func grade(e *runs.Entry) string {
-	if e.Run == nil {
+func badge(grade string) string {
+	switch grade {
+	case string(verdict.Valid):
+		return "ok"
+	case string(verdict.SuspectRun):
+		return "suspect"
+	case string(verdict.InvalidRun):
+		return "invalid"
+	case "":
 		return ""
 	}
-	return string(e.Run.Verdict.Grade)
+	return "none"
 }
 
-func badge(grade string) string {
-	switch verdict.Grade(grade) {
-	case verdict.Valid:
-		return "ok"
-	case verdict.SuspectRun:
-		return "suspect"
-	case verdict.InvalidRun:
-		return "invalid"
-	}
-	return ""
+// headlines are the figures of which the best is named.
+var headlines = []struct {
+	key, name, unit string
+	most            bool
+}{
+	{"output_throughput", "Best output rate", "tokens/s", true},
+	{"request_throughput", "Best request rate", "requests/s", true},
+	{"p99_ttft_ms", "Best P99 TTFT", "ms", false},
+	{"median_tpot_ms", "Best median TPOT", "ms", false},
 }
 
 // overview are the headline figures of several results; one result has its own.
@@ -210,55 +211,42 @@ func overview(set []runs.Entry, names []string) []card {
 	if len(set) < 2 {
 		return nil
 	}
-	out := []card{{Name: "Results", Value: strconv.Itoa(len(set)), Note: gradeCounts(set)}}
-	ok, failed := 0.0, 0.0
-	for i := range set {
-		if v, there := set[i].Float("completed"); there {
-			ok += v
+	all := runs.Pointers(set)
+	basis := runs.BasisOf(all)
+	out := []card{{Name: "Results", Value: strconv.Itoa(len(set)), Note: runs.Count(all)}}
+	of := ""
+	if basis.Predicted {
+		of = ", predicted"
+	}
+	ok, failed, found := 0.0, 0.0, false
+	for _, e := range all {
+		if !basis.Holds(e) {
+			continue
 		}
-		if v, there := set[i].Float("failed"); there {
+		if v, there := e.Float("completed"); there {
+			ok, found = ok+v, true
+		}
+		if v, there := e.Float("failed"); there {
 			failed += v
 		}
 	}
-	out = append(out, card{Name: "Requests answered", Value: group(ok), Note: group(failed) + " failed"})
-	for _, b := range []struct {
-		key, name, unit string
-		most            bool
-	}{
-		{"output_throughput", "Best output rate", "tokens/s", true},
-		{"request_throughput", "Best request rate", "requests/s", true},
-		{"p99_ttft_ms", "Best P99 TTFT", "ms", false},
-		{"median_tpot_ms", "Best median TPOT", "ms", false},
-	} {
+	if found {
+		out = append(out, card{Name: "Requests answered" + of, Value: group(ok), Note: strings.TrimSuffix(group(failed)+" failed; "+basis.Note, "; ")})
+	}
+	for _, b := range headlines {
 		best := -1
 		var value float64
 		for i := range set {
 			v, there := curve.Value(&set[i], b.key)
-			if there && v > 0 && (best < 0 || (v > value) == b.most && v != value) {
+			if there && basis.Holds(&set[i]) && v > 0 && (best < 0 || (v > value) == b.most && v != value) {
 				best, value = i, v
 			}
 		}
 		if best >= 0 {
-			out = append(out, card{Name: b.name, Value: group(value), Unit: b.unit, Note: names[best]})
+			out = append(out, card{Name: b.name + of, Value: group(value), Unit: b.unit, Note: names[best]})
 		}
 	}
 	return out
-}
-
-func gradeCounts(set []runs.Entry) string {
-	count := map[verdict.Grade]int{}
-	for i := range set {
-		if g := grade(&set[i]); g != "" {
-			count[verdict.Grade(g)]++
-		}
-	}
-	var parts []string
-	for _, g := range []verdict.Grade{verdict.Valid, verdict.SuspectRun, verdict.InvalidRun} {
-		if count[g] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", count[g], strings.ToLower(string(g))))
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 // group writes a number for people: few digits, thousands apart.

@@ -67,10 +67,24 @@ func newRun(i int, name string, e *runs.Entry, d *data, opt Options) *runView {
 	}
 	if e.Run == nil {
 		v.foreign(e)
-		return v
+	} else {
+		v.own(e.Run)
 	}
-	v.own(e.Run)
+	if g := e.Grade(); g != "" {
+		v.Verdict = &verdictView{Badge: badge(g), Grade: g, Sentence: gradeSentence(e)}
+	}
 	return v
+}
+
+// gradeSentence is what a verdict rests on.
+func gradeSentence(e *runs.Entry) string {
+	switch {
+	case e.Predicted():
+		return "The simulator made these figures: no server was measured."
+	case e.Run != nil:
+		return e.Run.Verdict.Sentence
+	}
+	return ""
 }
 
 // foreign is what is known of another tool's result: what its text said, and where.
@@ -120,7 +134,6 @@ func (v *runView) own(r *result.Run) {
 	}
 	v.Sub = strings.Join(parts, " · ")
 	if r.Verdict.Grade != "" {
-		v.Verdict = &verdictView{Badge: badge(string(r.Verdict.Grade)), Grade: string(r.Verdict.Grade), Sentence: r.Verdict.Sentence}
 		v.Checks = checks(r.Verdict)
 	}
 	v.Errors = failures(v.Index, r)

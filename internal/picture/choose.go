@@ -66,7 +66,7 @@ func every(set []runs.Entry) ([]curve.Chart, error) {
 
 // spreads are the distributions of the runs that kept records.
 func spreads(set []runs.Entry) ([]curve.Chart, error) {
-	names := curve.Names(set)
+	names := curve.Legend(set)
 	samples := map[curve.Latency][]curve.Named{}
 	for i := range set {
 		recs, err := set[i].Records()

@@ -9,6 +9,7 @@ import (
 	"image/color"
 	"io"
 	"math"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -49,14 +50,15 @@ var marks = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.Triangl
 
 var errNothing = errors.New("there is nothing to draw: the results have neither records nor figures at several loads")
 
-// PNG draws the charts side by side.
-func PNG(w io.Writer, charts []curve.Chart) error {
+// PNG draws the charts side by side, below a heading.
+func PNG(w io.Writer, heading []string, charts []curve.Chart) error {
 	if len(charts) == 0 {
 		return errNothing
 	}
-	wide, high := size(len(charts))
+	heading = wrap(heading, len(charts))
+	wide, high := size(len(charts), len(heading))
 	canvas := vgimg.NewWith(vgimg.UseWH(wide, high), vgimg.UseDPI(dpi), vgimg.UseBackgroundColor(color.White))
-	if err := tile(draw.New(canvas), charts); err != nil {
+	if err := tile(draw.New(canvas), heading, charts); err != nil {
 		return err
 	}
 	if _, err := (vgimg.PngCanvas{Canvas: canvas}).WriteTo(w); err != nil {
@@ -65,14 +67,15 @@ func PNG(w io.Writer, charts []curve.Chart) error {
 	return nil
 }
 
-// SVG draws the charts side by side.
-func SVG(w io.Writer, charts []curve.Chart) error {
+// SVG draws the charts side by side, below a heading.
+func SVG(w io.Writer, heading []string, charts []curve.Chart) error {
 	if len(charts) == 0 {
 		return errNothing
 	}
-	wide, high := size(len(charts))
+	heading = wrap(heading, len(charts))
+	wide, high := size(len(charts), len(heading))
 	canvas := vgsvg.New(wide, high)
-	if err := tile(draw.New(canvas), charts); err != nil {
+	if err := tile(draw.New(canvas), heading, charts); err != nil {
 		return err
 	}
 	if _, err := canvas.WriteTo(w); err != nil {
@@ -81,12 +84,56 @@ func SVG(w io.Writer, charts []curve.Chart) error {
 	return nil
 }
 
-func size(n int) (wide, high vg.Length) {
-	return width * vg.Length(min(n, perLine)), height * vg.Length((n+perLine-1)/perLine)
+func size(n, lines int) (wide, high vg.Length) {
+	return width * vg.Length(min(n, perLine)), height*vg.Length((n+perLine-1)/perLine) + headHeight(lines)
 }
 
-// tile draws each chart in its place.
-func tile(c draw.Canvas, charts []curve.Chart) error {
+// headLine is how high a line of the heading is, in points.
+const headLine = 15
+
+func headHeight(lines int) vg.Length {
+	if lines == 0 {
+		return 0
+	}
+	return vg.Points(headLine*float64(lines) + 8)
+}
+
+// wrap breaks the lines of a heading so that they fit over the charts.
+func wrap(lines []string, charts int) []string {
+	room := 80 * min(charts, perLine) // letters, at the size of the heading
+	var out []string
+	for _, line := range lines {
+		now := ""
+		for _, word := range strings.Fields(line) {
+			if now != "" && len([]rune(now))+1+len([]rune(word)) > room {
+				out, now = append(out, now), ""
+			}
+			now = strings.TrimSpace(now + " " + word)
+		}
+		out = append(out, now)
+	}
+	return out
+}
+
+// head writes the heading and gives what is left below it.
+func head(c draw.Canvas, lines []string) draw.Canvas {
+	if len(lines) == 0 {
+		return c
+	}
+	style := plot.New().Title.TextStyle
+	write(&style, 10)
+	style.XAlign, style.YAlign = text.XLeft, text.YTop
+	at := vg.Point{X: c.Min.X + vg.Points(10), Y: c.Max.Y - vg.Points(6)}
+	for _, line := range lines {
+		c.FillText(style, at, escape.XML(line))
+		at.Y -= vg.Points(headLine)
+	}
+	return draw.Crop(c, 0, 0, 0, -headHeight(len(lines)))
+}
+
+// tile draws each chart in its place, below the heading.
+func tile(c draw.Canvas, heading []string, charts []curve.Chart) error {
+	c = head(c, heading)
 	tiles := draw.Tiles{Rows: (len(charts) + perLine - 1) / perLine, Cols: min(len(charts), perLine), PadX: vg.Points(12), PadY: vg.Points(12), PadTop: vg.Points(6), PadBottom: vg.Points(6), PadLeft: vg.Points(6), PadRight: vg.Points(12)}
 	for i := range charts {
 		p, err := newPlot(&charts[i])
@@ -128,7 +175,11 @@ func newPlot(c *curve.Chart) (*plot.Plot, error) {
 		if len(l) == 0 {
 			continue
 		}
-		if err := add(p, &c.Lines[i], l, colour); err != nil {
+		joined := l
+		if join := c.Lines[i].JoinX; join != nil {
+			joined = usable(c, &curve.Line{X: join, Y: c.Lines[i].JoinY})
+		}
+		if err := add(p, &c.Lines[i], l, joined, colour); err != nil {
 			return nil, err
 		}
 	}
@@ -200,15 +251,15 @@ func usable(c *curve.Chart, l *curve.Line) plotter.XYs {
 	return out
 }
 
-// add draws one line in its colour.
-func add(p *plot.Plot, l *curve.Line, points plotter.XYs, colour int) error {
+// add draws one line in its colour: marks on its points, a path through those that are joined.
+func add(p *plot.Plot, l *curve.Line, points, joined plotter.XYs, colour int) error {
 	c := palette[colour%len(palette)]
 	if l.Faint {
 		c = faint(c)
 	}
 	var shown []plot.Thumbnailer
 	if l.Kind != curve.Dots {
-		line, err := plotter.NewLine(points)
+		line, err := plotter.NewLine(joined)
 		if err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ func TestEveryKindOnEveryScaleDraws(t *testing.T) {
 				t.Run(string(kind)+" "+string(x)+" "+string(y), func(t *testing.T) {
 					charts := []curve.Chart{chart(kind, x, y), chart(kind, x, y), chart(kind, x, y)}
 					var b bytes.Buffer
-					if err := SVG(&b, charts); err != nil {
+					if err := SVG(&b, nil, charts); err != nil {
 						t.Fatal(err)
 					}
 					text := words(t, &b)
@@ -71,7 +71,7 @@ func words(t *testing.T, r io.Reader) string {
 
 func TestPNGHasInkInTheColoursOfItsLines(t *testing.T) {
 	var b bytes.Buffer
-	if err := PNG(&b, []curve.Chart{chart(curve.Marks, curve.Linear, curve.Log)}); err != nil {
+	if err := PNG(&b, nil, []curve.Chart{chart(curve.Marks, curve.Linear, curve.Log)}); err != nil {
 		t.Fatal(err)
 	}
 	img, err := png.Decode(&b)
@@ -98,12 +98,12 @@ func TestPNGHasInkInTheColoursOfItsLines(t *testing.T) {
 }
 
 func TestNothingToDraw(t *testing.T) {
-	if err := PNG(io.Discard, nil); err == nil || !strings.Contains(err.Error(), "nothing to draw") {
+	if err := PNG(io.Discard, nil, nil); err == nil || !strings.Contains(err.Error(), "nothing to draw") {
 		t.Errorf("got %v", err)
 	}
 	empty := chart(curve.Path, curve.Log, curve.Log)
 	empty.Lines = nil
-	if err := SVG(io.Discard, []curve.Chart{empty}); err != nil {
+	if err := SVG(io.Discard, nil, []curve.Chart{empty}); err != nil {
 		t.Errorf("a chart without lines: %v", err)
 	}
 }
@@ -148,5 +148,28 @@ func TestChartsOfASet(t *testing.T) {
 	}
 	if _, err := Charts(set, []string{"none"}); err == nil || !strings.Contains(err.Error(), charts[0].ID) {
 		t.Errorf("a wrong name lists the right ones: %v", err)
+	}
+}
+
+// TestPicturesHaveAHeading: a picture that is passed on says what was measured and how far it can be trusted.
+func TestPicturesHaveAHeading(t *testing.T) {
+	charts := []curve.Chart{chart(curve.Marks, curve.Linear, curve.Linear)}
+	long := strings.Repeat("word ", 40)
+	var with, without bytes.Buffer
+	for _, err := range []error{SVG(&with, []string{"Model m/Q · QPS 2", "3 VALID, 1 INVALID", long}, charts), SVG(&without, nil, charts)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{"Model m/Q · QPS 2", "3 VALID, 1 INVALID"} {
+		if !strings.Contains(with.String(), want) {
+			t.Errorf("no %q in the picture", want)
+		}
+	}
+	if n := strings.Count(with.String(), "word word"); n < 3 {
+		t.Errorf("a long heading stands on %d lines", n)
+	}
+	if strings.Contains(without.String(), "VALID") || with.Len() <= without.Len() {
+		t.Error("the heading makes no difference")
 	}
 }

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -24,7 +25,7 @@ type figure struct {
 // figures are the columns of the overview behind those of the settings.
 var figures = []figure{
 	{"ok", func(s *metrics.Summary) float64 { return float64(s.Completed) }, "%.0f"},
-	{"failed", func(s *metrics.Summary) float64 { return float64(s.Tally.Due - s.Completed) }, "%.0f"},
+	{"failed", func(s *metrics.Summary) float64 { return float64(s.Tally.Due - s.Completed - s.Tally.Canceled) }, "%.0f"},
 	{"s", func(s *metrics.Summary) float64 { return s.DurationS }, "%.2f"},
 	{"req/s", func(s *metrics.Summary) float64 { return s.RequestThroughput }, "%.2f"},
 	{"out tok/s", func(s *metrics.Summary) float64 { return s.OutputThroughput }, "%.2f"},
@@ -109,7 +110,8 @@ func (o *Overview) Row(r Row) error {
 	for _, f := range figures {
 		fmt.Fprintf(&b, "  %*s", max(8, len(f.head)), fmt.Sprintf(f.form, f.of(&r.Run.Summary)))
 	}
-	fmt.Fprintf(&b, "  %s", r.Run.Verdict.Grade)
+	e := runs.FromRun(r.Run)
+	fmt.Fprintf(&b, "  %s", e.Verdict())
 	switch {
 	case r.Earlier:
 		b.WriteString("  (earlier)")
@@ -143,19 +145,19 @@ func (o *Overview) head(b *strings.Builder) {
 	b.WriteByte('\n')
 }
 
-// Table writes one Markdown row for each point: its settings, how many results it has and the median
-// of each figure over them, times in milliseconds.
+// Table writes one Markdown row for each point: its settings, how many results it has, their verdicts, and
+// the median of each figure, times in milliseconds. INVALID runs are counted and no part of a median.
 func Table(w io.Writer, p *Plan, entries []runs.Entry) error {
 	var b strings.Builder
 	heads := p.heads()
 	if len(heads) > 0 {
 		fmt.Fprintf(&b, "| %s ", strings.Join(heads, " | "))
 	}
-	b.WriteString("| runs |")
+	b.WriteString("| runs | verdict |")
 	for _, f := range figures {
 		fmt.Fprintf(&b, " %s |", f.head)
 	}
-	b.WriteString("\n|" + strings.Repeat(" --- |", len(heads)) + strings.Repeat(" ---: |", len(figures)+1) + "\n")
+	b.WriteString("\n|" + strings.Repeat(" --- |", len(heads)) + " ---: | --- |" + strings.Repeat(" ---: |", len(figures)) + "\n")
 	for i := range p.Points {
 		pt := &p.Points[i]
 		if cells := p.cells(pt); len(cells) > 0 {
@@ -177,17 +179,24 @@ func markdown(cells []string) []string {
 }
 
 func (p *Plan) tableFigures(b *strings.Builder, pt *Point, entries []runs.Entry) {
-	var found []*metrics.Summary
+	var all []*runs.Entry
 	for r := 1; r <= p.Repeat; r++ {
 		key := p.Key(Step{Point: pt, Repeat: r})
 		if i := slices.IndexFunc(entries, func(e runs.Entry) bool { return e.ID == key && e.Run != nil }); i >= 0 {
-			found = append(found, &entries[i].Run.Summary)
+			all = append(all, &entries[i])
 		}
 	}
-	fmt.Fprintf(b, "| %d |", len(found))
+	var found []*metrics.Summary
+	basis := runs.BasisOf(all)
+	for _, e := range all {
+		if basis.Holds(e) {
+			found = append(found, &e.Run.Summary)
+		}
+	}
+	fmt.Fprintf(b, "| %d | %s |", len(all), cmp.Or(runs.Count(all), "-"))
 	for _, f := range figures {
 		if len(found) == 0 {
-			b.WriteString(" |")
+			b.WriteString(" - |")
 			continue
 		}
 		values := make([]float64, len(found))

@@ -15,6 +15,7 @@ import (
 	"spate/internal/result"
 	"spate/internal/rng"
 	"spate/internal/runs"
+	"spate/internal/verdict"
 )
 
 // leave writes a run folder as far as it is told.
@@ -270,6 +271,9 @@ func TestOverviewAndTable(t *testing.T) {
 			st := Step{&p.Points[i], r}
 			run := &result.Run{ID: p.Key(st)}
 			run.Summary.Completed, run.Summary.RequestThroughput = 10*(i+1), float64(r)
+			if i == 0 && r == 1 {
+				run.Verdict.Grade = verdict.InvalidRun
+			}
 			entries = append(entries, runs.Entry{ID: run.ID, Run: run})
 			if err := view.Row(Row{Step: st, N: 2*i + r, Of: 4, Run: run, Earlier: r == 1, Left: time.Minute}); err != nil {
 				t.Fatal(err)
@@ -289,7 +293,8 @@ func TestOverviewAndTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines = strings.Split(b.String(), "\n")
-	if !strings.HasPrefix(lines[0], "| server | request-rate | runs | ok |") || !strings.HasPrefix(lines[2], "| a | 2 | 2 | 10 | -10 | 0.00 | 1.50 |") || !strings.HasPrefix(lines[3], "| a | 10 | 1 | 20 |") {
+	if !strings.HasPrefix(lines[0], "| server | request-rate | runs | verdict | ok |") || !strings.HasPrefix(lines[3], "| a | 10 | 1 | - | 20 |") ||
+		!strings.HasPrefix(lines[2], "| a | 2 | 2 | 1 INVALID, 1 not judged | 10 | -10 | 0.00 | 2.00 |") { // the median of the one that is not INVALID
 		t.Errorf("table:\n%s", b.String())
 	}
 	if n := strings.Count(lines[0], "|"); n != strings.Count(lines[1], "|") || n != strings.Count(lines[2], "|") {

@@ -9,14 +9,14 @@ import (
 	"spate/internal/runs"
 )
 
-// CSV writes every digit the results have, settings first, under vLLM's names.
+// CSV writes every digit the results have, verdict and settings first, under vLLM's names.
 func CSV(w io.Writer, set []runs.Entry, opt Options) error {
 	g, err := New(set, opt)
 	if err != nil {
 		return err
 	}
 	out := escape.NewCSV(w)
-	head := []string{"id"}
+	head := []string{"id", "verdict", "state"}
 	for _, s := range g.Common {
 		head = append(head, s.Key)
 	}
@@ -28,7 +28,7 @@ func CSV(w io.Writer, set []runs.Entry, opt Options) error {
 	}
 	rows := [][]string{head}
 	for _, r := range g.Rows {
-		row := []string{r.Entry.ID}
+		row := []string{r.Entry.ID, r.Entry.Grade(), r.Entry.State()}
 		for _, s := range g.Common {
 			row = append(row, s.Value)
 		}
@@ -46,7 +46,7 @@ func CSV(w io.Writer, set []runs.Entry, opt Options) error {
 	return out.Flush()
 }
 
-// JSON writes an array, one object per row: id, settings, figures as printed.
+// JSON writes an array, one object per row: id, settings, figures as printed, verdict.
 func JSON(w io.Writer, set []runs.Entry, opt Options) error {
 	g, err := New(set, opt)
 	if err != nil {
@@ -57,10 +57,11 @@ func JSON(w io.Writer, set []runs.Entry, opt Options) error {
 		Settings map[string]string      `json:"settings"`
 		Metrics  map[string]json.Number `json:"metrics"`
 		Verdict  string                 `json:"verdict,omitempty"`
+		State    string                 `json:"state,omitempty"`
 	}
 	out := make([]row, 0, len(g.Rows))
 	for _, r := range g.Rows {
-		o := row{ID: r.Entry.ID, Settings: map[string]string{}, Metrics: map[string]json.Number{}, Verdict: r.Entry.Result.Context.Text("verdict")}
+		o := row{ID: r.Entry.ID, Settings: map[string]string{}, Metrics: map[string]json.Number{}, Verdict: r.Entry.Grade(), State: r.Entry.State()}
 		for _, s := range g.Common {
 			o.Settings[s.Key] = s.Value
 		}

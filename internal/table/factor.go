@@ -106,7 +106,8 @@ func (g *Grid) distinct() bool {
 	return true
 }
 
-// factorsOf are the known factors and every label, in the order of columns. --label is the setting.
+// factorsOf are the known factors and every label, in the order of columns. --label is the setting; that a
+// result is predicted is its verdict.
 func factorsOf(entries []*runs.Entry) []Factor {
 	labels := map[string]bool{}
 	for _, e := range entries {
@@ -116,7 +117,7 @@ func factorsOf(entries []*runs.Entry) []Factor {
 	}
 	out := known[:1:1]
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
-		if k != "label" && !slices.ContainsFunc(known, func(f Factor) bool { return f.Key == k }) {
+		if k != "label" && k != runs.PredictedLabel && !slices.ContainsFunc(known, func(f Factor) bool { return f.Key == k }) {
 			out = append(out, Factor{Key: k, Title: k})
 		}
 	}

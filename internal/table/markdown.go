@@ -71,6 +71,9 @@ func (g *Grid) markdown(b *bytes.Buffer, rows []Row, grouped bool) {
 		head, rule = []string{"Result"}, []string{"---"}
 	}
 	names := len(head)
+	if g.Judged {
+		head, rule = append(head, "Verdict"), append(rule, "---")
+	}
 	for _, c := range g.Columns {
 		head, rule = append(head, mdCell(c.Title)), append(rule, "---:")
 	}
@@ -85,6 +88,9 @@ func (g *Grid) markdown(b *bytes.Buffer, rows []Row, grouped bool) {
 		}
 		if len(cells) < names {
 			cells = append(cells, mdCell(r.Entry.Name))
+		}
+		if g.Judged {
+			cells = append(cells, mdCell(r.Entry.Verdict()))
 		}
 		for _, c := range g.Columns {
 			cells = append(cells, mdCell(Cell(r.Entry, c.Key)))

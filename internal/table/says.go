@@ -2,6 +2,7 @@ package table
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -18,8 +19,8 @@ func Says(set []runs.Entry) []string {
 	if err != nil {
 		return nil
 	}
-	var out []string
-	out = append(out, g.failures()...)
+	out := g.failures()
+	out = append(out, g.rest()...)
 	contests, repeats := g.contests(), g.repeats()
 	out = append(out, contests...)
 	out = append(out, g.ladders()...)
@@ -28,6 +29,46 @@ func Says(set []runs.Entry) []string {
 		out = append(out, "Each row is one run: how much of a difference is noise is not known from them; `spate compare` tells where records or repeats exist.")
 	}
 	return out
+}
+
+// rest takes out the rows that nothing may be said from, and says which those are.
+func (g *Grid) rest() []string {
+	all := make([]*runs.Entry, len(g.Rows))
+	for i := range g.Rows {
+		all[i] = g.Rows[i].Entry
+	}
+	basis := runs.BasisOf(all)
+	var out []string
+	if basis.Predicted {
+		out = append(out, "These results are predicted by the simulator, not measured.")
+	}
+	left := map[string][]string{}
+	var use []Row
+	for _, r := range g.Rows {
+		if basis.Holds(r.Entry) {
+			use = append(use, r)
+			continue
+		}
+		left[r.Entry.Grade()] = append(left[r.Entry.Grade()], g.name(r))
+	}
+	for _, grade := range slices.Sorted(maps.Keys(left)) {
+		names := left[grade]
+		text := fmt.Sprintf("%d of %d results are %s and left out of the sentences below: %s", len(names), len(all), grade, strings.Join(names[:min(len(names), 6)], "; "))
+		if more := len(names) - 6; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		out = append(out, text+".")
+	}
+	g.Rows = use
+	return out
+}
+
+// name is what tells a row from the others, in words.
+func (g *Grid) name(r Row) string {
+	if text := g.words(r, func(Factor) bool { return true }); text != "" {
+		return text
+	}
+	return r.Entry.Name
 }
 
 // measure is a figure settings compete on.
@@ -241,17 +282,16 @@ func (g *Grid) failures() []string {
 	for _, r := range g.Rows {
 		done, ok := r.Entry.Float("completed")
 		asked := number(valueOf(r.Entry, "num_prompts"))
+		if r.Entry.State() != "" { // a run of spate counts its failures; one that was interrupted did not ask all it could
+			asked = done
+		}
 		if failed, known := r.Entry.Float("failed"); known && failed > 0 {
 			asked = done + failed
 		}
 		if !ok || !(asked > done) {
 			continue
 		}
-		who := g.words(r, func(Factor) bool { return true })
-		if who == "" {
-			who = r.Entry.Name
-		}
-		out = append(out, fmt.Sprintf("%s of %s requests did not succeed (%s); latencies and throughput are of the others.", trim(asked-done), trim(asked), who))
+		out = append(out, fmt.Sprintf("%s of %s requests did not succeed (%s); latencies and throughput are of the others.", trim(asked-done), trim(asked), g.name(r)))
 	}
 	return out
 }

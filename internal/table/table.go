@@ -60,6 +60,7 @@ type Grid struct {
 	Common  []Setting // what all results share
 	Factors []Factor  // what tells them apart
 	Group   int       // the factor rows are ordered by; -1: none, they stand as given
+	Judged  bool      // some results have a verdict: a column of its own, before the figures
 	Columns []Column
 	Rows    []Row
 }
@@ -75,7 +76,7 @@ func New(set []runs.Entry, opt Options) (*Grid, error) {
 	if len(entries) == 0 {
 		return nil, fmt.Errorf("none of the %d results has figures", len(set))
 	}
-	g := &Grid{Group: -1}
+	g := &Grid{Group: -1, Judged: slices.ContainsFunc(entries, func(e *runs.Entry) bool { return e.Verdict() != "" })}
 	g.lay(entries)
 	var err error
 	if g.Columns, err = columns(entries, opt.Columns); err != nil {
@@ -110,18 +111,11 @@ func columns(entries []*runs.Entry, asked []string) ([]Column, error) {
 		return out, nil
 	}
 	for _, c := range wide {
-		if has[c.Key] && !(c.Key == "failed" && allZero(entries, c.Key)) {
+		if has[c.Key] {
 			out = append(out, c)
 		}
 	}
 	return out, nil
-}
-
-func allZero(entries []*runs.Entry, key string) bool {
-	return !slices.ContainsFunc(entries, func(e *runs.Entry) bool {
-		v, ok := e.Float(key)
-		return ok && v != 0
-	})
 }
 
 // title is a column's heading: the usual one, or made from the figure's name.
@@ -171,4 +165,35 @@ func short(f harvest.Figure) string {
 		return fmt.Sprintf("%.2f", v)
 	}
 	return f.Text
+}
+
+// Heading is what stands above pictures of a set: what all results share, and in a second line their verdicts
+// and how many requests failed. Lines without anything to say are left out.
+func Heading(set []runs.Entry) []string {
+	g, err := New(set, Options{})
+	if err != nil {
+		return nil
+	}
+	var out, parts []string
+	for _, s := range g.Common {
+		parts = append(parts, s.Title+" "+s.Value)
+	}
+	if len(parts) > 0 {
+		out = append(out, strings.Join(parts, " · "))
+	}
+	var all []*runs.Entry
+	failed, known := 0.0, false
+	for _, r := range g.Rows {
+		all = append(all, r.Entry)
+		if v, ok := r.Entry.Float("failed"); ok {
+			failed, known = failed+v, true
+		}
+	}
+	if text := runs.Count(all); text != "" {
+		if known {
+			text += " · failed requests: " + trim(failed)
+		}
+		out = append(out, text)
+	}
+	return out
 }

@@ -218,3 +218,67 @@ func TestSays(t *testing.T) {
 		})
 	}
 }
+
+// judged gives the results of a page a verdict, as spate's own runs have one.
+func judged(set []runs.Entry, grades ...string) []runs.Entry {
+	for i, g := range grades {
+		if g == runs.PredictedLabel {
+			set[i].Labels = map[string]string{runs.PredictedLabel: "true"}
+			continue
+		}
+		set[i].Result.Context = append(set[i].Result.Context, harvest.Fact{Name: "verdict", Value: g}, harvest.Fact{Name: "state", Value: "complete"})
+	}
+	return set
+}
+
+// TestEveryTableShowsVerdictAndFailures: whoever sees a figure sees its grade.
+func TestEveryTableShowsVerdictAndFailures(t *testing.T) {
+	set := judged(entries(t, page()), "VALID", "INVALID", runs.PredictedLabel, "SUSPECT")
+	for i := range set {
+		set[i].Result.Metrics = append(set[i].Result.Metrics, harvest.Figure{Name: "failed", Text: "0"})
+	}
+	var md, data, object bytes.Buffer
+	for _, err := range []error{Markdown(&md, set, Options{}), CSV(&data, set, Options{}), JSON(&object, set, Options{})} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{"| Setting | QPS | Verdict | Successful Requests | Failed Requests |", "| plain | 8 | VALID | 200 | 0 |", "| plain | 2 | INVALID |", "| chunked \\| on | 8 | predicted |"} {
+		if !strings.Contains(md.String(), want) {
+			t.Errorf("Markdown has no %q:\n%s", want, md.String())
+		}
+	}
+	rows, err := csv.NewReader(&data).ReadAll()
+	if err != nil || rows[0][1] != "verdict" || rows[0][2] != "state" || !slices.Contains(rows[0], "failed") {
+		t.Fatalf("%v: %v", rows, err)
+	}
+	var got []string
+	for _, r := range rows[1:] {
+		got = append(got, r[1])
+	}
+	if want := []string{"INVALID", "SUSPECT", "VALID", "predicted"}; !slices.Equal(got, want) {
+		t.Errorf("verdicts %v in CSV, want %v", got, want)
+	}
+	if !strings.Contains(object.String(), `"verdict": "predicted"`) || !strings.Contains(object.String(), `"verdict": "INVALID"`) {
+		t.Errorf("JSON:\n%s", object.String())
+	}
+	if want := []string{"Model m/Q · Backend vllm · Dataset sonnet · Input Len 256 · Output Len 6 · Prompts 200", "1 VALID, 1 SUSPECT, 1 INVALID, 1 predicted · failed requests: 0"}; !slices.Equal(Heading(set), want) {
+		t.Errorf("heading %q", Heading(set))
+	}
+}
+
+// TestSaysLeavesOutWhatMayNotBeUsed: at QPS 8 the best is INVALID, at QPS 2 one is predicted.
+func TestSaysLeavesOutWhatMayNotBeUsed(t *testing.T) {
+	got := Says(judged(entries(t, page()), "INVALID", "VALID", "VALID", runs.PredictedLabel))
+	want := []string{
+		"1 of 4 results are INVALID and left out of the sentences below: plain, QPS 8.",
+		"1 of 4 results are predicted and left out of the sentences below: chunked | on, QPS 2.",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("says\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+	got = Says(judged(entries(t, page()), runs.PredictedLabel, runs.PredictedLabel, runs.PredictedLabel, runs.PredictedLabel))
+	if len(got) < 3 || got[0] != "These results are predicted by the simulator, not measured." {
+		t.Errorf("all predicted: %q", got)
+	}
+}

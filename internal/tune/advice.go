@@ -39,7 +39,7 @@ func (t *Tuner) heard(done []Observation) []heard {
 	for i := range done {
 		o := &done[i]
 		a := by[space.Key(o.Settings)]
-		if a == nil || o.Failure != nil {
+		if a == nil || !o.Counts() {
 			continue
 		}
 		if at := slices.IndexFunc(out, func(h heard) bool { return h.said == a }); at >= 0 {
@@ -195,6 +195,6 @@ func sameFigures(a, b []Measured) bool {
 // beaten reports whether something measured is already better than what the simulator promises.
 func (t *Tuner) beaten(promise *Observation, done []Observation) bool {
 	return slices.ContainsFunc(done, func(o Observation) bool {
-		return o.Trial > 0 && o.Failure == nil && o.Violation == 0 && (promise.Violation > 0 || t.File.clearly(&o, promise) < 0)
+		return o.Trial > 0 && o.Counts() && o.Violation == 0 && (promise.Violation > 0 || t.File.clearly(&o, promise) < 0)
 	})
 }

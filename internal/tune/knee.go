@@ -2,6 +2,7 @@ package tune
 
 import (
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -22,16 +23,16 @@ const (
 
 // kneeStep is the next probe of the default's knee; false when it is known.
 func (t *Tuner) kneeStep(history []Observation) (Step, bool) {
-	list := pick(history, Knee)
+	list := counting(pick(history, Knee))
 	step := Step{N: len(history), Phase: Knee, Settings: t.File.Defaults(), Share: t.File.Shares[0]}
 	k := KneeOf(history)
 	switch {
-	case len(list) == 0:
+	case k.Probes == 0:
 		step.Rate = math.MaxFloat32 // all at once
 		return step, true
-	case list[0].Failure != nil || k.Burst == 0 || k.Probes >= kneeProbes:
+	case k.Burst == 0 || k.Probes >= kneeProbes:
 		return step, false
-	case k.Probes == 1:
+	case len(list) == 1:
 		step.Rate = firstGuess * k.Burst
 	case k.Rate == 0:
 		step.Rate = k.Above / 2
@@ -48,17 +49,17 @@ func (t *Tuner) kneeStep(history []Observation) (Step, bool) {
 func KneeOf(history []Observation) KneeFound {
 	list := pick(history, Knee)
 	k := KneeFound{Probes: len(list)}
+	list = counting(list)
 	alone := 0.0 // latency at the lowest load
 	low := math.Inf(1)
 	for i := range list {
-		if o := &list[i]; o.Rate < low && o.Failure == nil {
+		if o := &list[i]; o.Rate < low {
 			low, alone = o.Rate, sumFigures(o, "mean_e2el_ms")/1e3
 		}
 	}
 	for i := range list {
 		o := &list[i]
 		switch {
-		case o.Failure != nil:
 		case i == 0:
 			k.Burst = sumFigures(o, "request_throughput")
 			k.Above = 1.1 * k.Burst
@@ -79,6 +80,11 @@ func KneeOf(history []Observation) KneeFound {
 		k.Rate = k.Above
 	}
 	return k
+}
+
+// counting are the observations that something may be decided from.
+func counting(list []Observation) []Observation {
+	return slices.DeleteFunc(list, func(o Observation) bool { return !o.Counts() })
 }
 
 // keptUp reports whether answers came as fast as requests did: the run ended soon after its last arrival.

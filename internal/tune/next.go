@@ -86,9 +86,8 @@ func settled(history []Observation) []Observation {
 // trialStep is the next trial, or the default once more.
 func (t *Tuner) trialStep(history []Observation) (Step, bool, error) {
 	done := settled(history)
-	if len(done) >= failFirst && !slices.ContainsFunc(done, func(o Observation) bool { return o.Failure == nil }) {
-		last := done[len(done)-1].Failure
-		return Step{}, false, fmt.Errorf("%w: the first %d trials all failed, the last one with: %s", errNothing, len(done), last.Line)
+	if len(done) >= failFirst && !slices.ContainsFunc(done, func(o Observation) bool { return o.Counts() }) {
+		return Step{}, false, fmt.Errorf("%w: none of the first %d trials counts, the last one for: %s", errNothing, len(done), done[len(done)-1].Trouble())
 	}
 	step := Step{N: len(history), Phase: Trial, Trial: len(done), Share: 1, Rate: t.rate(history)}
 	if len(done) == 0 {
@@ -172,7 +171,7 @@ func deadline(done []Observation, share float64) float64 {
 	best := 0.0
 	for i := range done {
 		o := &done[i]
-		if o.Failure != nil || o.Share != share || o.Early != "" || o.Violation > 0 {
+		if !o.Counts() || o.Share != share || o.Early != "" || o.Violation > 0 {
 			continue
 		}
 		d := 0.0
@@ -203,7 +202,7 @@ func (t *Tuner) Finalists(history []Observation) []Observation {
 	done := settled(history)
 	var list []Observation
 	for _, o := range done {
-		if o.Failure == nil && o.Share >= 1 && o.Trial > 0 && o.Early == "" {
+		if o.Counts() && o.Share >= 1 && o.Trial > 0 && o.Early == "" {
 			list = append(list, o)
 		}
 	}
@@ -226,7 +225,7 @@ func better(a, b Observation) int {
 // defaultOf is the default's first measurement; nil when it has none.
 func defaultOf(done []Observation) *Observation {
 	for i := range done {
-		if done[i].Trial == 0 && done[i].Failure == nil {
+		if done[i].Trial == 0 && done[i].Counts() {
 			return &done[i]
 		}
 	}

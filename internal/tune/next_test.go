@@ -23,7 +23,8 @@ type scripted struct {
 	f     *File
 	score func(step Step) (value float64, fail *launch.Failure)
 	steps []Step
-	kill  int // the step that never ends; -1: none
+	kill  int                    // the step that never ends; -1: none
+	grade func(step Step) string // verdicts on its runs; nil: none is judged
 }
 
 var errKilled = errors.New("killed")
@@ -38,6 +39,9 @@ func (s *scripted) Try(_ context.Context, step Step) (Observation, error) {
 	v, fail := s.score(step)
 	if o.Failure = fail; fail == nil {
 		o.Runs = []Measured{{Workload: "workload", Figures: map[string]float64{"output_throughput": v, "error_rate": 0, "p99_ttft_ms": 100, "duration": 100 / v}}}
+		if s.grade != nil {
+			o.Runs[0].Grade, o.Runs[0].Why = s.grade(step), "the client was late"
+		}
 		s.f.Score(&o)
 	}
 	return o, nil
@@ -371,4 +375,71 @@ func TestFailedStartSays(t *testing.T) {
 func Example_older() {
 	fmt.Println(older("0.9.2", "0.10.0"), older("v0.11.0", "0.11"), older("0.28.0rc2", "0.28.1"))
 	// Output: true false true
+}
+
+// TestInvalidRunsDecideNothing: a run that its own verdict calls INVALID is made again; where it stays so, the trial is
+// left out, however good it looks, and the outcome says so.
+func TestInvalidRunsDecideNothing(t *testing.T) {
+	f := formulaFile(t, "")
+	s := &scripted{f: f, score: hill, kill: -1}
+	s.grade = func(step Step) string {
+		if step.Trial == 3 || step.Trial == 0 && step.Attempt == 0 && step.Phase == Trial { // the default is better the second time
+			return "INVALID"
+		}
+		return "VALID"
+	}
+	s.score = func(step Step) (float64, *launch.Failure) {
+		if step.Trial == 3 {
+			return 1000, nil
+		}
+		return hill(step)
+	}
+	out, history := run(t, t.TempDir(), f, s)
+	if out.Winner == nil || out.Winner.Trial == 3 || out.Default == nil || out.Default.Attempt != 1 || out.Default.Invalid() != nil {
+		t.Fatalf("winner %+v, default %+v", out.Winner, out.Default)
+	}
+	of3, finals := 0, 0
+	for _, o := range history {
+		if o.Trial == 3 {
+			of3++
+			if o.Phase == Final {
+				finals++
+			}
+		}
+	}
+	if of3 != attempts || finals != 0 || out.Invalid != attempts+1 {
+		t.Errorf("trial 3 was measured %d times, %d of them finals; %d are INVALID", of3, finals, out.Invalid)
+	}
+	if want := fmt.Sprintf("%d of %d measurements are INVALID by their own verdict", attempts+1, len(history)); !strings.HasPrefix(out.LeftOut, want) {
+		t.Errorf("it says %q, want %q", out.LeftOut, want)
+	}
+	var b bytes.Buffer
+	if err := (&Report{Outcome: out}).WriteMarkdown(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| trial | verdict |", "| 3 | INVALID | 1000 |", out.LeftOut} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the page has no %q:\n%s", want, b.String())
+		}
+	}
+}
+
+// TestNothingButInvalidRuns: a search whose every run is INVALID ends soon and says why.
+func TestNothingButInvalidRuns(t *testing.T) {
+	f := formulaFile(t, "")
+	s := &scripted{f: f, score: hill, kill: -1, grade: func(Step) string { return "INVALID" }}
+	d, err := Open(t.TempDir(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Run(t.Context(), d, &Tuner{File: f}, s, Options{})
+	if err == nil || !strings.Contains(err.Error(), "INVALID: the client was late") {
+		t.Errorf("%v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	if w := (&Tuner{File: f}).Winner(d.History); w != nil {
+		t.Errorf("trial %d wins", w.Trial)
+	}
 }

@@ -24,6 +24,8 @@ type Outcome struct {
 	Weights  []search.Weight `json:"importance"`
 	Starts   int             `json:"starts"`
 	Failed   int             `json:"failed"`
+	Invalid  int             `json:"invalid"` // steps whose runs are INVALID: made again or left out
+	LeftOut  string          `json:"invalid_note,omitempty"`
 	SpentS   float64         `json:"spent_s"`
 	Line     string          `json:"command"`
 	Sentence string          `json:"sentence"`
@@ -52,11 +54,11 @@ func judge(list []Observation, trial int, margin float64) Judgement {
 	var diffs []float64
 	missed, missedDefault := 0, 0
 	for _, o := range list {
-		if o.Trial != trial || o.Failure != nil {
+		if o.Trial != trial || !o.Counts() {
 			continue
 		}
 		for _, d := range list {
-			if d.Trial != 0 || d.Round != o.Round || d.Failure != nil || d.Value <= 0 || o.Value <= 0 {
+			if d.Trial != 0 || d.Round != o.Round || !d.Counts() || d.Value <= 0 || o.Value <= 0 {
 				continue
 			}
 			diff := math.Log(o.Value / d.Value)
@@ -161,6 +163,7 @@ func (t *Tuner) Conclude(history []Observation) *Outcome {
 			}
 		}
 	}
+	out.leaveOut(history)
 	space := t.File.space()
 	out.Default = defaultOf(out.Trials)
 	out.Winner = t.Winner(history)
@@ -179,6 +182,21 @@ func (t *Tuner) Conclude(history []Observation) *Outcome {
 	out.Weights = search.Importance(space, list, t.File.Seed)
 	out.verdicts(t, history)
 	return out
+}
+
+// leaveOut counts the steps that nothing was decided from because their runs are INVALID.
+func (out *Outcome) leaveOut(history []Observation) {
+	last := ""
+	for i := range history {
+		if o := &history[i]; o.Invalid() != nil {
+			out.Invalid++
+			last = o.Invalid().Why
+		}
+	}
+	if out.Invalid > 0 {
+		out.LeftOut = fmt.Sprintf("%d of %d measurements are INVALID by their own verdict and decided nothing: each was made again, %d times at most. The last one: %s",
+			out.Invalid, len(history), attempts-1, last)
+	}
 }
 
 // verdicts say how the winner stands beside the default, in numbers and in a sentence.
@@ -243,7 +261,7 @@ func trialsOf(history []Observation) []Observation {
 		switch {
 		case i < 0:
 			out = append(out, o)
-		case o.Failure == nil && o.Share >= out[i].Share:
+		case o.Counts() && (o.Share >= out[i].Share || !out[i].Counts()):
 			out[i] = o
 		}
 	}
@@ -255,7 +273,7 @@ func trialsOf(history []Observation) []Observation {
 func drift(history []Observation) *float64 {
 	low, high, n := math.Inf(1), 0.0, 0
 	for _, o := range pick(history, Trial, Drift) {
-		if o.Trial == 0 && o.Failure == nil && o.Share >= 1 && o.Value > 0 {
+		if o.Trial == 0 && o.Counts() && o.Share >= 1 && o.Value > 0 {
 			low, high, n = min(low, o.Value), max(high, o.Value), n+1
 		}
 	}
@@ -273,7 +291,7 @@ const frontierLatency = "p99_ttft_ms"
 func (t *Tuner) frontier(trials []Observation) []Observation {
 	type at struct{ gain, pay float64 }
 	place := func(o *Observation) (at, bool) {
-		if o.Failure != nil || len(o.Runs) == 0 || o.Share < 1 {
+		if !o.Counts() || len(o.Runs) == 0 || o.Share < 1 {
 			return at{}, false
 		}
 		gpus := float64(t.File.GPUs(o.Settings))

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"spate/internal/escape"
+	"spate/internal/verdict"
 )
 
 // Report is what a page about a search says besides its numbers.
@@ -71,6 +73,9 @@ func (r *Report) facts(b *strings.Builder) {
 	if r.Predicted != "" {
 		in = "that would take " + duration(r.SpentS) + " with real servers"
 	}
+	if r.LeftOut != "" {
+		fmt.Fprintf(b, "- %s\n", r.LeftOut)
+	}
 	fmt.Fprintf(b, "- %d starts %s, %d failed; %d of the settings came from the simulator\n", r.Starts, in, r.Failed, r.Seeds)
 	if r.Doubt != "" {
 		fmt.Fprintf(b, "- %s%s\n", strings.ToUpper(r.Doubt[:1]), r.Doubt[1:])
@@ -85,7 +90,7 @@ func (r *Report) facts(b *strings.Builder) {
 }
 
 func (r *Report) trials(b *strings.Builder) {
-	b.WriteString("## Trials\n\n| trial | " + r.File.Objective.Title() + " | out tok/s | p99 TTFT ms | p99 TPOT ms | meets | settings |\n|---:|---:|---:|---:|---:|---|---|\n")
+	b.WriteString("## Trials\n\n| trial | verdict | " + r.File.Objective.Title() + " | failed | out tok/s | p99 TTFT ms | p99 TPOT ms | meets | settings |\n|---:|---|---:|---:|---:|---:|---:|---|---|\n")
 	for i := range r.Trials {
 		o := &r.Trials[i]
 		if o.Failure != nil {
@@ -99,10 +104,33 @@ func (r *Report) trials(b *strings.Builder) {
 		if r.Winner != nil && o.Trial == r.Winner.Trial {
 			name = "**" + name + "**"
 		}
-		fmt.Fprintf(b, "| %s | %.4g | %.4g | %.4g | %.4g | %s | %s |\n", name, o.Value, sumFigures(o, "output_throughput"),
+		fmt.Fprintf(b, "| %s | %s | %.4g | %.4g | %.4g | %.4g | %.4g | %s | %s |\n", name, r.grade(o), o.Value, failed(o), sumFigures(o, "output_throughput"),
 			sumFigures(o, "p99_ttft_ms"), sumFigures(o, "p99_tpot_ms"), meets, escape.Markdown(r.File.Short(o)))
 	}
 	b.WriteByte('\n')
+}
+
+// grade is the verdict of a trial's runs, the worst of them.
+func (r *Report) grade(o *Observation) string {
+	if r.Predicted != "" {
+		return "predicted"
+	}
+	worst := ""
+	for _, g := range []verdict.Grade{verdict.Valid, verdict.SuspectRun, verdict.InvalidRun} {
+		if slices.ContainsFunc(o.Runs, func(m Measured) bool { return m.Grade == string(g) }) {
+			worst = string(g)
+		}
+	}
+	return cmp.Or(worst, o.Early, "-")
+}
+
+// failed is how many requests of a trial's runs failed.
+func failed(o *Observation) float64 {
+	sum := 0.0
+	for _, m := range o.Runs {
+		sum += m.Figures["failed"]
+	}
+	return sum
 }
 
 // Short are a trial's settings where they differ from the default.
@@ -206,7 +234,7 @@ func duration(s float64) string {
 
 // WriteCSV writes a line for every observation: what it was for, its settings, its figures.
 func WriteCSV(w io.Writer, f *File, history []Observation) error {
-	head := []string{"n", "phase", "trial", "round", "share", "rate", "workload", "score", "value", "violation", "failure", "error", "ended_early", "gpu_memory_gib", "gpu_power_w", "took_s", "start_s"}
+	head := []string{"n", "phase", "trial", "round", "share", "rate", "workload", "score", "value", "violation", "failure", "error", "ended_early", "verdict", "gpu_memory_gib", "gpu_power_w", "took_s", "start_s"}
 	for i := range f.Knobs {
 		head = append(head, f.Knobs[i].Name)
 	}
@@ -253,7 +281,7 @@ func csvRow(f *File, o *Observation, m *Measured, figs []string) []string {
 	}
 	row := []string{
 		strconv.Itoa(o.N), string(o.Phase), strconv.Itoa(o.Trial), strconv.Itoa(o.Round), num(o.Share), rate, m.Workload, num(o.Score), num(o.Value),
-		num(o.Violation), kind, line, o.Early, num(o.MemoryGiB), num(o.PowerW), num(o.TookS), num(o.StartS),
+		num(o.Violation), kind, line, o.Early, m.Grade, num(o.MemoryGiB), num(o.PowerW), num(o.TookS), num(o.StartS),
 	}
 	for i := range f.Knobs {
 		row = append(row, o.Settings[f.Knobs[i].Name])

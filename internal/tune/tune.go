@@ -19,6 +19,7 @@ import (
 	"spate/internal/config"
 	"spate/internal/launch"
 	"spate/internal/search"
+	"spate/internal/verdict"
 )
 
 // Phase is what a step is for.
@@ -53,7 +54,9 @@ func (s *Step) Key() string { return fmt.Sprintf("%03d-%s-t%d", s.N, s.Phase, s.
 type Measured struct {
 	Workload string             `json:"workload"`
 	Figures  map[string]float64 `json:"figures"`
-	Run      string             `json:"run,omitempty"` // its folder
+	Run      string             `json:"run,omitempty"`     // its folder
+	Grade    string             `json:"verdict,omitempty"` // on the run itself; empty for one in virtual time or ended on purpose
+	Why      string             `json:"verdict_why,omitempty"`
 }
 
 // Observation is a step that was made.
@@ -74,9 +77,36 @@ type Observation struct {
 	StartS    float64         `json:"start_s,omitempty"` // of it, until the server answered
 }
 
-// Transient reports whether the failure says nothing of the settings.
+// Invalid is a run of the step whose own verdict forbids the use of its figures; nil: none.
+func (o *Observation) Invalid() *Measured {
+	for i := range o.Runs {
+		if o.Runs[i].Grade == string(verdict.InvalidRun) {
+			return &o.Runs[i]
+		}
+	}
+	return nil
+}
+
+// Counts reports whether anything may be decided from the step: its server did not fail, and no run of it is INVALID.
+func (o *Observation) Counts() bool { return o.Failure == nil && o.Invalid() == nil }
+
+// Trouble is why nothing may be decided from the step; empty where something may.
+func (o *Observation) Trouble() string {
+	if o.Failure != nil {
+		return o.Failure.Line
+	}
+	if m := o.Invalid(); m != nil {
+		return m.Grade + ": " + m.Why
+	}
+	return ""
+}
+
+// Transient reports whether what went wrong says nothing of the settings.
 func (o *Observation) Transient() bool {
-	return o.Failure != nil && o.Failure.Kind.Transient() && !o.Failure.UnderLoad
+	if o.Failure == nil {
+		return o.Invalid() != nil
+	}
+	return o.Failure.Kind.Transient() && !o.Failure.UnderLoad
 }
 
 // Default reports whether the step ran the default.
@@ -156,8 +186,10 @@ func figureName(c config.Objective) string {
 // trial is an observation as strategies see it.
 func (o *Observation) trial() search.Trial {
 	t := search.Trial{Settings: o.Settings, Share: o.Share, Score: o.Score, Violation: o.Violation}
-	if o.Failure != nil {
+	if !o.Counts() {
 		t.Failed, t.Transient = true, o.Transient()
+	}
+	if o.Failure != nil {
 		t.Memory = o.Failure.Kind == launch.Memory || o.Failure.Kind == launch.KVSmall
 	}
 	return t

@@ -376,6 +376,7 @@ func (f *File) FromSummary(s *metrics.Summary) map[string]float64 {
 		}
 	}
 	put("completed", float64(s.Completed))
+	put("failed", float64(s.Failed))
 	put("duration", s.DurationS)
 	put("request_throughput", s.RequestThroughput)
 	put("output_throughput", s.OutputThroughput)

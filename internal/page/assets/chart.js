@@ -266,8 +266,9 @@ class Chart {
   path(line) {
     const { x, y } = this;
     let d = "", pen = false, before = null;
-    for (let i = 0; i < line.x.length; i++) {
-      const vx = line.x[i], vy = line.y[i];
+    const xs = line.join_x || line.x, ys = line.join_y || line.y;
+    for (let i = 0; i < xs.length; i++) {
+      const vx = xs[i], vy = ys[i];
       if (vy === null || !x.takes(vx)) { pen = false; continue; }
       const px = x.px(vx).toFixed(1);
       const py = (y.takes(vy) ? y.px(vy) : this.box.bottom + 3).toFixed(1);
