@@ -11,7 +11,7 @@ var levels = []struct {
 	{"what to send, when, to whom; what came back; an engine", []string{"chart", "client", "launch", "metrics", "probe", "record", "recorder", "schedule", "search", "sim", "workload"}},
 	{"sending, judging, settings; engines at work", []string{"config", "driver", "observe", "sim/cluster", "verdict"}},
 	{"the file of a run; reading command lines; an embedded server", []string{"capacity", "flags", "load", "result", "sim/engineconf", "sim/serve"}},
-	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "harvest", "interop", "profile", "sim/wall"}},
+	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "alarms", "harvest", "interop", "profile", "sim/wall"}},
 	{"views; what was not measured; a simulated server", []string{"explain", "predict", "runs", "sim/instance"}},
 	{"fitting the simulator; asking it what to run; results side by side", []string{"calibrate", "compare", "curve", "dialect", "plan", "report", "store", "sweep", "table"}},
 	{"one whole run; charts without a browser; what users have as rows", []string{"bench", "evidence", "page", "picture", "tune"}},
@@ -42,6 +42,7 @@ var machine = []struct {
 	why     string
 }{
 	{"accuracy", []string{"net", "os", "os/exec", "syscall", "golang.org/x/sys/unix"}, "runs a server as a second process and a bare reader beside the client"},
+	{"alarms", []string{"os", "os/exec", "golang.org/x/sys/unix"}, "runs servers and clients as processes, and disturbs them"},
 	{"bench", []string{"net", "net/http", "os", "os/exec"}, "opens the files, asks the servers and finds the programs that the settings name"},
 	{"cli", []string{"net", "os", "os/exec", "os/signal", "golang.org/x/term"}, "is the process's face"},
 	{"client", []string{"net", "net/http", "net/http/httptrace", "os", "syscall", "golang.org/x/sys/unix"}, "owns the sockets of the load"},

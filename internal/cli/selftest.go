@@ -20,6 +20,6 @@ tests takes minutes and wants an idle machine.`,
 }
 
 // selftests are the tests, one line each.
-func selftests(_ Process) []*cobra.Command {
-	return []*cobra.Command{}
+func selftests(p Process) []*cobra.Command {
+	return []*cobra.Command{newSelftestVerdict(p)}
 }

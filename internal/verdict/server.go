@@ -100,6 +100,10 @@ func finishReasons(in *Input) Finding {
 		"the server ends streams with [DONE] alone: ask for fixed lengths (--ignore-eos), or read some answers (--save-detailed)")
 }
 
+// templateTokens is how many tokens a chat template may put around a prompt: a system message of one sentence, and the
+// marks between turns.
+const templateTokens = 40
+
 // inputLengths judges whether the server counted the prompt lengths meant to be sent.
 func inputLengths(in *Input) Finding {
 	m := in.Summary.Lengths.InputMatch
@@ -107,6 +111,11 @@ func inputLengths(in *Input) Finding {
 		return unmeasured("The server did not tell prompt lengths.")
 	}
 	off := math.Abs(1 - m.MeanRatio)
+	if counted := part(float64(in.Summary.TotalInput), float64(in.Summary.Completed)); m.MeanRatio > 1 && counted > 0 && counted*(1-1/m.MeanRatio) <= templateTokens {
+		f := graded(off, "share", math.Max(off, 0.10), 0, "", "", "")
+		f.Sentence = "The server counted " + percent(m.MeanRatio) + " of the prompt tokens meant to be sent; a chat template's tokens explain that."
+		return f
+	}
 	return graded(off, "share", 0.10, 0,
 		"The server counted "+percent(m.MeanRatio)+" of the prompt tokens meant to be sent.",
 		"the server counted "+percent(m.MeanRatio)+" of the prompt tokens meant to be sent.",

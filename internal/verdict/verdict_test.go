@@ -26,7 +26,7 @@ func healthy() Input {
 	in := Input{Self: &Self{}, Server: &Server{PrefixQueries: 1e6}}
 	s := &in.Summary
 	s.Tally = call.Tally{Due: 1000, OK: 1000, Attempts: 1000}
-	s.Completed = 1000
+	s.Completed, s.TotalInput = 1000, 1e6
 	s.TTFT, s.E2EL, s.ITL = dist(1000, 100), dist(1000, 1000), dist(90000, 10)
 	s.Streaming.ITLNoRole, s.Streaming.TokenITL = s.ITL, s.ITL
 	s.Streaming.Chunks, s.Streaming.TokensPerChunk = 91000, 1
@@ -182,6 +182,22 @@ func TestCountedBounds(t *testing.T) {
 }
 
 // Lags are judged against what they disturb, but never below what any client can do.
+// TestTemplateTokensAreNoFinding: 12 tokens around a prompt of 50 are a chat template; 12 too few are not, nor 300 too
+// many.
+func TestTemplateTokensAreNoFinding(t *testing.T) {
+	for _, c := range []struct {
+		meant, counted int
+		want           Level
+	}{{50, 62, OK}, {50, 38, Suspect}, {1000, 1300, Suspect}, {1000, 1040, OK}} {
+		in := healthy()
+		in.Summary.TotalInput = 1000 * c.counted
+		in.Summary.Lengths.InputMatch.MeanRatio = float64(c.counted) / float64(c.meant)
+		if f := find(t, Judge(in), "input_lengths"); f.Level != c.want {
+			t.Errorf("%d tokens where %d were meant: %s", c.counted, c.meant, f.Level)
+		}
+	}
+}
+
 // TestFewSamplesAreNoProof: late requests are judged by the lower end of the interval of their share (Wilson's, 98 %),
 // and a p99 by the sample that it is above, so that one late request in thirty is no finding.
 func TestFewSamplesAreNoProof(t *testing.T) {
