@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 )
@@ -36,15 +35,22 @@ func jsonAnswer(status int, v any) answer {
 func requestID(h http.Header) string { return h.Get("X-Request-Id") }
 
 // route answers everything but completions, which it returns decoded.
-func (s *Server) route(method string, u *url.URL, h http.Header, body []byte) (*genCall, *answer) {
-	e, ok := s.endpoints[u.Path]
+func (s *Server) route(req *http.Request, body []byte) (*genCall, *answer) {
+	path, steering := req.URL.Path, strings.HasPrefix(req.URL.Path, "/sim/")
+	e, ok := s.endpoints[path]
+	var refused error
+	if steering {
+		refused = s.steers(req)
+	}
 	var a answer
 	switch {
 	case !ok:
 		a = jsonAnswer(http.StatusNotFound, map[string]string{"detail": "Not Found"})
-	case e.method != method && e.also != method:
+	case e.method != req.Method && e.also != req.Method:
 		a = jsonAnswer(http.StatusMethodNotAllowed, map[string]string{"detail": "Method Not Allowed"})
-	case strings.HasPrefix(u.Path, "/v1") && !s.allowed(h):
+	case refused != nil:
+		a = jsonAnswer(http.StatusForbidden, map[string]string{"error": refused.Error()})
+	case (steering || strings.HasPrefix(path, "/v1")) && !s.allowed(req.Header):
 		a = jsonAnswer(http.StatusUnauthorized, map[string]string{"error": "Unauthorized"})
 	case e.answer != nil:
 		a = e.answer(body)

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,9 +12,6 @@ import (
 	"syscall"
 	"time"
 )
-
-// maxBody bounds a request's body.
-const maxBody = 64 << 20
 
 // answer is a response sent whole.
 type answer struct {
@@ -30,6 +26,7 @@ type answer struct {
 type conn struct {
 	net.Conn
 	srv  *Server
+	in   *metered
 	br   *bufio.Reader
 	raw  syscall.RawConn // nil when the bytes must pass through TLS
 	keep bool
@@ -42,7 +39,8 @@ type conn struct {
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{Conn: nc, srv: s, br: bufio.NewReaderSize(nc, 2048)}
+	c := &conn{Conn: nc, srv: s, in: &metered{Conn: nc}}
+	c.br = bufio.NewReaderSize(c.in, 2048)
 	if _, encrypted := nc.(*tls.Conn); encrypted {
 		return c
 	}
@@ -130,7 +128,7 @@ func (c *conn) one() bool {
 	}
 	arrived := Mono()
 	c.keep = !req.Close && req.ProtoAtLeast(1, 1)
-	call, a := c.srv.route(req.Method, req.URL, req.Header, body)
+	call, a := c.srv.route(req, body)
 	if call == nil {
 		return c.answer(*a) == nil
 	}
@@ -139,8 +137,17 @@ func (c *conn) one() bool {
 
 // read takes one request off the connection.
 func (c *conn) read() (*http.Request, []byte, bool) {
+	c.in.allow(maxHead, idleWait)
+	if _, err := c.br.Peek(1); err != nil {
+		return nil, nil, false
+	}
+	c.in.allow(maxHead, headWait)
 	req, err := http.ReadRequest(c.br)
 	if err != nil {
+		if errors.Is(err, errHead) {
+			_ = c.answer(failure(&apiError{status: http.StatusRequestHeaderFieldsTooLarge, kind: "BadRequestError", message: errHead.Error()}))
+			return nil, nil, false
+		}
 		if !errors.Is(err, io.EOF) && !isNet(err) {
 			_ = c.answer(failure(&apiError{status: 400, kind: "BadRequestError", message: "this is not HTTP/1.1"}))
 		}
@@ -155,26 +162,15 @@ func (c *conn) read() (*http.Request, []byte, bool) {
 		_ = c.answer(failure(&apiError{status: 413, kind: "BadRequestError", message: "the body is too large"}))
 		return nil, nil, false
 	}
+	c.in.allow(2*maxBody, bodyWait) // the framing of the body counts as well
 	body, err := readBody(req.Body, req.ContentLength)
+	c.in.open()
 	return req, body, err == nil
 }
 
 func isNet(err error) bool {
 	var ne net.Error
 	return errors.As(err, &ne) || errors.Is(err, net.ErrClosed)
-}
-
-func readBody(r io.Reader, length int64) ([]byte, error) {
-	if length > 0 {
-		b := make([]byte, length)
-		_, err := io.ReadFull(r, b)
-		return b, err
-	}
-	b, err := io.ReadAll(io.LimitReader(r, maxBody+1))
-	if err == nil && len(b) > maxBody {
-		err = fmt.Errorf("the body is larger than %d bytes", maxBody)
-	}
-	return b, err
 }
 
 const streamHead = "\r\nserver: spate-sim\r\ncontent-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n"

@@ -22,7 +22,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	}
 	arrived := Mono()
 	hw := &httpWire{w: w, rc: http.NewResponseController(w), ctx: r.Context(), srv: s}
-	call, a := s.route(r.Method, r.URL, r.Header, body)
+	call, a := s.route(r, body)
 	if call == nil {
 		_ = hw.answer(*a) // the client may have left
 		return

@@ -23,7 +23,8 @@ type Config struct {
 
 	MaxModelLen int // 131,072 when 0
 	Version     string
-	APIKey      string // asked for under /v1 when set
+	APIKey      string // asked for under /v1 and /sim when set
+	Control     bool   // serve /sim on addresses that others can reach, too
 
 	Timetable TimetableConfig
 	Engine    Engine // takes the timetable's place when set
