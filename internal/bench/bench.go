@@ -286,6 +286,9 @@ func (s *session) conclude(res driver.Result) (*Outcome, error) {
 	r.Environment = s.environment()
 	r.Compute(recs)
 	s.observed()
+	if text := r.Undone(); text != "" {
+		s.note("%s", text)
+	}
 	s.noteOddities(res)
 	s.noteTurns(recs)
 	r.Verdict = s.judge(&r.Summary)

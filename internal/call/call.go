@@ -65,7 +65,7 @@ const (
 	FaultEmpty   Fault = "empty"        // a complete stream without one token
 	FaultLarge   Fault = "too_large"    // more bytes than one answer may have
 	FaultCutoff  Fault = "cutoff"       // still running when the grace period ended
-	FaultStopped Fault = "interrupted"  // canceled by the user
+	FaultStopped Fault = "interrupted"  // the run was stopped: given up, or never sent
 	FaultLocal   Fault = "client"       // spate itself could not send it
 )
 

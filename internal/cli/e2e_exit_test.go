@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"spate/internal/call"
 	"spate/internal/result"
 	"spate/internal/sim/serve"
+	"spate/internal/verdict"
 )
 
 var small = []string{"--num-prompts", "6", "--random-input-len", "12", "--random-output-len", "4"}
@@ -169,7 +171,29 @@ func TestInterruptDrains(t *testing.T) {
 			if name == "rate with a cap" && run.Tally.Dropped == 0 {
 				t.Errorf("requests that waited for a slot are not told: %+v", run.Tally)
 			}
+			stopIsNoFailure(t, run, fmt.Sprintf("the run was stopped: %d of 500 requests were not sent; none of these counts as failed", 500-run.Tally.OK))
 		})
+	}
+}
+
+// stopIsNoFailure holds that what a stop left undone is told, and counted as failed nowhere.
+func stopIsNoFailure(t *testing.T, run *result.Run, told string) {
+	t.Helper()
+	if run.Summary.ErrorAdjusted.Failures > 0 || run.Summary.Failed > 0 {
+		t.Errorf("%d requests count as failed, %d as not delivered", run.Summary.Failed, run.Summary.ErrorAdjusted.Failures)
+	}
+	for _, f := range run.Verdict.Findings {
+		if slices.Contains([]string{"failures", "dropped_work", "cut_off"}, f.Name) && f.Level != verdict.OK && run.Tally.OK > 0 {
+			t.Errorf("%s: %s", f.Name, f.Sentence)
+		}
+	}
+	if run.Undone() != told || !slices.Contains(run.Notes, told) {
+		t.Errorf("undone %q, notes %q, want %q", run.Undone(), run.Notes, told)
+	}
+	both := prepare(t, nil, "report", run.Dir, run.Dir).want(ExitDone)
+	has(t, "report of two", both.out, "were not sent")
+	if strings.Contains(both.out, "did not succeed") {
+		t.Errorf("the table calls what was not sent failed:\n%s", both.out)
 	}
 }
 
@@ -195,6 +219,7 @@ func TestSecondInterruptCancels(t *testing.T) {
 	if run.State != result.Interrupted || run.Tally.Canceled != 4 || run.Tally.OK != 0 || figures["Successful requests:"] != "0" {
 		t.Errorf("state %s, tally %+v", run.State, run.Tally)
 	}
+	stopIsNoFailure(t, run, "the run was stopped: 496 of 500 requests were not sent, 4 in flight were cut off by the stop; none of these counts as failed")
 	for _, r := range e.measured() {
 		if r.Fault != call.FaultStopped || len(r.Chunks) == 0 {
 			t.Errorf("request %d: %s with %d chunks kept", r.ID, r.Fault, len(r.Chunks))

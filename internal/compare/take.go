@@ -112,11 +112,13 @@ func (t *taken) fromRecords(all []call.Record) {
 	t.slots = make([]slot, 0, len(recs))
 	for _, r := range recs {
 		t.slots = append(t.slots, slot{r.ID, r.Asked.N, r.AskedOut})
-		if r.Outcome == call.Failed || r.Outcome == call.Dropped || r.Fault == call.FaultCutoff {
+		if r.Outcome != call.OK && r.Fault != call.FaultStopped {
 			t.failed++
 		}
+		if r.Fault != call.FaultStopped { // what a stop left undone is no failure, and was no chance to succeed
+			t.due++
+		}
 	}
-	t.due = len(recs)
 	t.latencies(recs, plan)
 	t.works(recs, plan, time.Duration(run.Summary.DurationS*float64(time.Second)))
 }

@@ -365,7 +365,7 @@ func (r *run) openLoop(stop <-chan struct{}, start time.Duration) {
 		wg.Go(r.slot)
 	}
 	late := r.letGo(&wg, stop, start)
-	r.dropAll(late, "the run's time was over before the client let it go")
+	r.dropAll(late, call.FaultCutoff, "the run's time was over before the client let it go")
 	if stopped(stop) {
 		r.dropQueued()
 	} else {
@@ -621,16 +621,20 @@ func (r *run) look(seq int, rec *call.Record) {
 func (r *run) dropQueued() {
 	items := r.queue.close(true)
 	r.live.Queued.Add(int64(-len(items)))
-	r.dropAll(items, "the run ended while it waited for a concurrency slot")
+	if r.timeUp.Load() {
+		r.dropAll(items, call.FaultCutoff, "the run's time was over while it waited for a concurrency slot")
+		return
+	}
+	r.dropAll(items, call.FaultStopped, "not sent: the run was stopped while it waited for a concurrency slot")
 }
 
 // dropAll records requests that were due and never left.
-func (r *run) dropAll(items []item, why string) {
+func (r *run) dropAll(items []item, fault call.Fault, why string) {
 	now := r.cfg.Clock.Now()
 	for _, it := range items {
 		rec := call.NewRecord(&it.req)
 		rec.Due, rec.Dispatched, rec.End = it.due, it.dispatched, now
-		rec.Outcome, rec.Fault, rec.Err = call.Dropped, call.FaultCutoff, why
+		rec.Outcome, rec.Fault, rec.Err = call.Dropped, fault, why
 		r.keep(&rec)
 	}
 }

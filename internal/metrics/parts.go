@@ -113,7 +113,11 @@ func (z *summarizer) failures(recs []call.Record) {
 		case call.FaultCutoff:
 			f.CutOff++
 		case call.FaultStopped:
-			f.Stopped++
+			if r.Outcome == call.Dropped {
+				f.Unsent++
+			} else {
+				f.Stopped++
+			}
 		}
 	}
 	slices.SortStableFunc(f.Kinds, func(a, b FailureKind) int {

@@ -157,7 +157,7 @@ type Attainment struct {
 
 // ErrorAdjusted counts each failure as an infinite latency.
 type ErrorAdjusted struct {
-	Failures int         `json:"failures"` // failed, dropped or cut off; not those the user stopped
+	Failures int         `json:"failures"` // failed, dropped or cut off; not those a stop left undone
 	TTFT     Percentiles `json:"ttft_ms"`
 	TTFTDue  Percentiles `json:"ttft_due_ms"`
 	E2EL     Percentiles `json:"e2el_ms"`
@@ -171,7 +171,8 @@ type Failures struct {
 	Statuses  map[string]int `json:"http_statuses"`
 	Shed      Shed           `json:"shed"`
 	CutOff    int            `json:"cut_off"`     // still running when the grace period ended
-	Stopped   int            `json:"interrupted"` // stopped by the user
+	Stopped   int            `json:"interrupted"` // in flight, given up when the run was stopped; no failure
+	Unsent    int            `json:"not_sent"`    // due, but not sent because the run was stopped; no failure
 	Lost      int            `json:"unaccounted"` // due, but without a record
 	Attempts  int            `json:"attempts"`
 	Retries   int            `json:"retries"`   // attempts that were followed by another

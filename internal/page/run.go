@@ -297,11 +297,14 @@ func brief(v float64) string {
 func failures(index int, r *result.Run) *errorView {
 	f, t := r.Summary.Failures, r.Tally
 	v := &errorView{Index: index, Examples: r.Errors}
-	if t.Failed+t.Dropped+t.Canceled == 0 {
+	if lost := t.Failed + t.Dropped + t.Canceled - f.Stopped - f.Unsent; lost == 0 {
 		v.Sentence = fmt.Sprintf("None: all %s requests were answered.", group(float64(t.OK)))
 	} else {
-		v.Sentence = fmt.Sprintf("Of %s requests %s were answered, %s failed, %s were dropped and %s canceled.",
-			group(float64(t.Due)), group(float64(t.OK)), group(float64(t.Failed)), group(float64(t.Dropped)), group(float64(t.Canceled)))
+		v.Sentence = fmt.Sprintf("Of %s requests %s were answered, %s failed, %s were dropped and %s cut off.",
+			group(float64(t.OK+lost)), group(float64(t.OK)), group(float64(t.Failed)), group(float64(t.Dropped-f.Unsent)), group(float64(t.Canceled-f.Stopped)))
+	}
+	if text := r.Undone(); text != "" {
+		v.Sentence += " " + strings.ToUpper(text[:1]) + text[1:] + "."
 	}
 	if f.Retries > 0 {
 		v.Sentence += fmt.Sprintf(" %d attempts were retried; %d requests succeeded on a later one.", f.Retries, f.Recovered)

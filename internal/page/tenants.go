@@ -61,7 +61,7 @@ func tenantFigures(s *metrics.Summary, slo cell) []cell {
 		good = withUnit(s.Goodput.Share, "share")
 	}
 	out := []cell{
-		num(float64(s.Tally.OK), 0), num(float64(s.Tally.Due-s.Tally.OK), 0), num(s.DurationS, 2), num(s.RequestThroughput, 2),
+		num(float64(s.Tally.OK), 0), num(float64(s.ErrorAdjusted.Failures), 0), num(s.DurationS, 2), num(s.RequestThroughput, 2),
 		num(s.OutputThroughput, 2), good, slo,
 	}
 	for _, d := range []*metrics.Dist{&s.TTFT, &s.TPOT, &s.ITL} {

@@ -59,7 +59,7 @@ func tenantCells(s *metrics.Summary, p *result.Plan, slo string) []string {
 		good = percent(g.Share)
 	}
 	cells := []string{
-		strconv.Itoa(s.Tally.OK), strconv.Itoa(s.Tally.Due - s.Tally.OK), asked, short(s.RequestThroughput), short(s.OutputThroughput),
+		strconv.Itoa(s.Tally.OK), strconv.Itoa(s.ErrorAdjusted.Failures), asked, short(s.RequestThroughput), short(s.OutputThroughput),
 		short(s.DurationS), good, slo,
 	}
 	for _, d := range []*metrics.Dist{&s.TTFT, &s.TPOT, &s.ITL} {

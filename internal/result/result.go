@@ -6,6 +6,7 @@ package result
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"strconv"
 	"time"
@@ -170,6 +171,22 @@ func (r *Run) Observe(samples []observe.Sample, fates []observe.Fate, pricePerHo
 		From: from, To: to, MeanTTFT: r.Summary.TTFT.Mean, Input: r.Summary.TotalInput, Output: r.Summary.TotalOutput,
 		PricePerHour: pricePerHour,
 	})
+}
+
+// Undone is what a stop left undone, in one sentence; empty for a run that was not stopped. None of it is a failure.
+func (r *Run) Undone() string {
+	if r.State != Interrupted {
+		return ""
+	}
+	f := &r.Summary.Failures
+	text := "the run was stopped"
+	if unsent := f.Unsent + max(0, r.Plan.Requests-r.Tally.Due); unsent > 0 {
+		text += fmt.Sprintf(": %d of %d requests were not sent", unsent, max(r.Plan.Requests, r.Tally.Due))
+	}
+	if f.Stopped > 0 {
+		text += fmt.Sprintf(", %d in flight were cut off by the stop", f.Stopped)
+	}
+	return text + "; none of these counts as failed"
 }
 
 // maxErrors is how many failures a result quotes; the records have them all.

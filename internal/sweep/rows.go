@@ -25,7 +25,7 @@ type figure struct {
 // figures are the columns of the overview behind those of the settings.
 var figures = []figure{
 	{"ok", func(s *metrics.Summary) float64 { return float64(s.Completed) }, "%.0f"},
-	{"failed", func(s *metrics.Summary) float64 { return float64(s.Tally.Due - s.Completed - s.Tally.Canceled) }, "%.0f"},
+	{"failed", func(s *metrics.Summary) float64 { return float64(s.ErrorAdjusted.Failures) }, "%.0f"},
 	{"s", func(s *metrics.Summary) float64 { return s.DurationS }, "%.2f"},
 	{"req/s", func(s *metrics.Summary) float64 { return s.RequestThroughput }, "%.2f"},
 	{"out tok/s", func(s *metrics.Summary) float64 { return s.OutputThroughput }, "%.2f"},

@@ -288,6 +288,12 @@ func (g *Grid) failures() []string {
 		if failed, known := r.Entry.Float("failed"); known && failed > 0 {
 			asked = done + failed
 		}
+		if run := r.Entry.Run; run != nil { // it knows what it asked for, and what a stop left undone
+			asked = done + float64(run.Summary.ErrorAdjusted.Failures)
+			if text := run.Undone(); text != "" {
+				out = append(out, fmt.Sprintf("%s (%s).", strings.ToUpper(text[:1])+text[1:], g.name(r)))
+			}
+		}
 		if !ok || !(asked > done) {
 			continue
 		}
