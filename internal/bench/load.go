@@ -160,7 +160,9 @@ func (l *load) size(c *config.Bench) {
 
 // workloadConfig translates the dataset's settings.
 func (s *session) workloadConfig() workload.Config {
-	return settings.Workload(s.Config, func(p string) (workload.File, error) { return infile.Open(p, infile.MaxDataset) }, s.tokens.skipped)
+	w := settings.Workload(s.Config, func(p string) (workload.File, error) { return infile.Dataset(p) }, s.tokens.skipped)
+	w.HF.Look(s.Getenv, s.Home)
+	return w
 }
 
 // lora spreads requests over adapters, or whatever else a server has under names; nil when there are none.

@@ -124,6 +124,7 @@ func statsOf(ctx context.Context, p Process, r *flags.Result, block int) (*workl
 		return nil, err
 	}
 	wcfg := load.Workload(c, openDataset, c.Model.SkipTokenizerInit)
+	wcfg.HF.Look(p.getenv, p.home())
 	wcfg.Endless = false
 	stream, err := workload.New(wcfg, workload.Wrap(tok), nil)
 	if err != nil {
@@ -151,7 +152,7 @@ func statsOf(ctx context.Context, p Process, r *flags.Result, block int) (*workl
 	return st, nil
 }
 
-func openDataset(path string) (workload.File, error) { return infile.Open(path, infile.MaxDataset) }
+func openDataset(path string) (workload.File, error) { return infile.Dataset(path) }
 
 // arrivals looks at when requests would go.
 func (st *workloadStats) arrivals(c *config.Bench, stream *workload.Stream, n int) error {

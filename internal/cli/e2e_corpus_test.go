@@ -18,8 +18,8 @@ import (
 // published are command lines of vllm bench serve as people have published them.
 const published = "../flags/testdata/commands.txt"
 
-// TestPublishedCommands runs each of them as it stands but for the port; where one paces its requests
-// over minutes, it is planned as it stands and then run at a higher rate.
+// TestPublishedCommands runs each of them as it stands but for the port; with -short, one that paces its requests
+// over minutes is planned as it stands and then run at a higher rate.
 func TestPublishedCommands(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(published)
@@ -83,7 +83,9 @@ func runPublished(t *testing.T, addr, line string) {
 			t.Fatal(err)
 		}
 		has(t, "plan", e.out, "200 requests at "+flag["request-rate"]+" per second", (time.Duration(200/rate) * time.Second).String())
-		c.cmd.Args = append(c.cmd.Args, "--request-rate", "400")
+		if testing.Short() {
+			c.cmd.Args = append(c.cmd.Args, "--request-rate", "400")
+		}
 		extra = append(extra, "Request rate configured (RPS):")
 	}
 	e := c.want(ExitDone)

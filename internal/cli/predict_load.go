@@ -15,7 +15,6 @@ import (
 	"spate/internal/call"
 	"spate/internal/config"
 	"spate/internal/flags"
-	"spate/internal/infile"
 	"spate/internal/load"
 	"spate/internal/predict"
 	"spate/internal/sim/cluster"
@@ -133,7 +132,8 @@ func loadFromFile(p Process, c *config.Bench) (*predict.Load, error) {
 	if tok == nil {
 		say(p.Stderr, "note: no tokenizer at hand (--tokenizer PATH): lengths are estimates, and prompts are taken to share nothing\n")
 	}
-	wcfg := load.Workload(c, func(path string) (workload.File, error) { return infile.Open(path, infile.MaxDataset) }, c.Model.SkipTokenizerInit)
+	wcfg := load.Workload(c, openDataset, c.Model.SkipTokenizerInit)
+	wcfg.HF.Look(p.getenv, p.home())
 	wcfg.SkipTemplate = true // a template adds tokens, and which one is the server's affair
 	return predict.NewLoadFrom(c, func(n int) ([]predict.Request, error) {
 		if c.Load.NumPrompts == 0 && (wcfg.Endless || c.Dataset.Name != config.DatasetCustom) {

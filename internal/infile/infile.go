@@ -45,6 +45,14 @@ func Open(path string, most int64) (*os.File, error) {
 	return f, nil
 }
 
+// Dataset opens a dataset: a regular file of at most MaxDataset bytes, or a folder to list.
+func Dataset(path string) (*os.File, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	}
+	return Open(path, MaxDataset)
+}
+
 // ReadFile is os.ReadFile for a regular file of at most so many bytes. A file that grows while it is read is
 // cut at the bound with an error.
 func ReadFile(path string, most int64) ([]byte, error) {

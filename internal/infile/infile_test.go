@@ -54,3 +54,22 @@ func TestReadFile(t *testing.T) {
 		t.Error("a file above the bound was read")
 	}
 }
+
+// TestDataset: a dataset may be a folder, and nothing else that Open refuses.
+func TestDataset(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.jsonl"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Dataset(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }() // only read from
+	if names, err := f.Readdirnames(-1); err != nil || len(names) != 1 || names[0] != "a.jsonl" {
+		t.Errorf("the folder has %q, %v", names, err)
+	}
+	if _, err := Dataset("/dev/zero"); err == nil {
+		t.Error("a device was opened as a dataset")
+	}
+}

@@ -3,7 +3,6 @@ package workload
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"path"
 	"slices"
@@ -15,7 +14,9 @@ import (
 
 // HF says which part of a Hugging Face dataset is read, and how.
 type HF struct {
-	Name        string // the dataset's id, where its path does not say it
+	Name        string   // the dataset's id, where its path does not say it
+	Hubs        []string // folders the hub's files are kept in, by repository
+	Tables      []string // folders the datasets library keeps its tables in
 	Subset      string
 	Split       string
 	Whole       bool     // shuffle all rows at once instead of within a buffer
@@ -53,17 +54,21 @@ type hub struct {
 }
 
 func newHub(cfg Config, tok Tokenizer, tmpl Template) (*hub, int, error) {
+	asked := cfg.Path
+	if err := cfg.locate(); err != nil {
+		return nil, 0, err
+	}
 	h := &hub{cfg: cfg, tmpl: tmpl, draws: rng.NewNumpy(cfg.Seed)}
 	h.cfg.HF.seconds = h.seconds
+	if cfg.Path != asked {
+		h.add(asked + " is read from " + cfg.Path)
+	}
 	rule, known := findRule(&cfg)
 	split := cfg.HF.Split
 	if split == "" {
 		split = rule.split
 	}
 	files, err := tableFiles(cfg.Open, cfg.Path, cfg.HF.Subset, split)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w; spate downloads nothing: get a copy with `hf download --repo-type dataset %s` and give its folder, with --hf-name %s", err, cfg.Path, cfg.Path)
-	}
 	if err != nil {
 		return nil, 0, err
 	}
