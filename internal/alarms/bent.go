@@ -89,6 +89,11 @@ func loadJobs(size int) []job {
 	return []job{
 		{check: "client_queue", server: full, client: with(capped, "--num-prompts", "60", "--request-rate", at(size, "20.7", "22.2"))},
 		{check: "achieved_rate", also: []string{"client_queue"}, server: full, client: with(capped, "--num-prompts", "100", "--request-rate", at(size, "21.6", "24"))},
+		// What waits for a slot when the time is over is never sent.
+		{
+			check: "dropped_work", server: full,
+			client: with(capped, "--num-prompts", "2000", "--duration", "3s", "--request-rate", at(size, "21.6", "24")),
+		},
 		// 400 requests fall due in 4 s, and those of the last 80 and 240 ms are cut off: 2 and 6 % of them.
 		{
 			check: "cut_off", server: []string{"--ttft", at(size, "80ms", "240ms"), "--itl", "1ms"},
@@ -139,16 +144,11 @@ func processJobs(size int) []job {
 			check: "client_gap", server: usualServer, harm: harm{after: time.Second, stop: ms(140, 330)},
 			client: []string{"--max-concurrency", "10", "--num-prompts", "200", "--random-input-len", "32", "--random-output-len", "10"},
 		},
-		// Stopped at the end of its time: what was due then is never sent.
-		{
-			check: "dropped_work", server: slow, harm: harm{after: 2400 * time.Millisecond, stop: ms(900, 2000)},
-			client: append(open("100", "2000"), "--duration", "3s"),
-		},
 		// Other work on the client's only core, which needs a good part of it.
 		{
 			check: "cpu_taken", also: []string{"stamp_lag", "scheduler_lag", "send_lag", "late_work", "own_cpu", "client_gap", "host_steal"},
-			server: []string{"--ttft", "50ms", "--itl", "2ms"}, harm: harm{burners: at(size, 2, 6), nice: at(size, 10, 19)},
-			client: []string{"--max-concurrency", "40", "--num-prompts", "400", "--random-input-len", "32", "--random-output-len", "100"},
+			server: []string{"--ttft", "50ms", "--itl", "2ms"}, harm: harm{burners: at(size, 2, 3), nice: at(size, 7, 10)},
+			client: []string{"--max-concurrency", "40", "--num-prompts", "200", "--random-input-len", "32", "--random-output-len", "100"},
 		},
 	}
 }

@@ -391,6 +391,19 @@ func TestCountersAreOfTheMeasuredPart(t *testing.T) {
 			if got.PrefixQueries == nil || *got.PrefixQueries > float64(out.Run.Summary.TotalInput+64*late) || *got.PrefixHits > float64(64*(1+late)) {
 				t.Errorf("%v prompt tokens looked up and %v found, where %d were sent after the warm-up", *got.PrefixQueries, *got.PrefixHits, out.Run.Summary.TotalInput)
 			}
+			var env struct {
+				Lag struct {
+					N   int           `json:"n"`
+					P99 time.Duration `json:"p99_ns"`
+					Low time.Duration `json:"p99_at_least_ns"`
+				} `json:"stamping_threads_lag"`
+			}
+			if err := json.Unmarshal(out.Run.Environment, &env); err != nil {
+				t.Fatal(err)
+			}
+			if l := env.Lag; l.N > 0 && (l.Low <= 0 || l.Low > l.P99) { // samples are a microsecond at least
+				t.Errorf("of %d samples the p99 is %v and above %v", l.N, l.P99, l.Low)
+			}
 			if got.RunningBefore == nil || *got.RunningBefore != 0 {
 				t.Errorf("%v requests of others ran before", *got.RunningBefore)
 			}

@@ -120,6 +120,7 @@ func (s *session) stampLag() (lag client.Lag, ok bool) {
 		}
 		lag.N += one.N
 		lag.P50, lag.P99, lag.Max = max(lag.P50, one.P50), max(lag.P99, one.P99), max(lag.Max, one.Max)
+		lag.Low = max(lag.Low, one.Low)
 	}
 	return lag, true
 }
