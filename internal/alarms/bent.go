@@ -170,6 +170,7 @@ func figureJobs() []job {
 		fig("cpu_quota", func(f *figures) { f.in.Self.Throttled = 0.011 * f.size }),
 		fig("clock", func(f *figures) { f.in.Self.ClockJump = ms(105 * f.size) }),
 		fig("record_log", func(f *figures) { f.in.Self.LogDropped = int(f.size) }),
+		fig("token_counts", func(f *figures) { f.in.Summary.Lengths.Contradicted = int(f.size) }),
 		fig("first_chunk", func(f *figures) { f.in.Summary.TTFT.Median = f.in.Summary.Clocks.FirstToken.Median * (1 - 0.11*f.size) }),
 		fig("input_lengths", func(f *figures) {
 			f.in.Summary.Lengths.InputMatch = metrics.Match{N: 60, MeanRatio: 1 + 0.105*f.size}
