@@ -103,10 +103,13 @@ class Client:
     def env(self):
         # No client may look for anything on a network: everything it needs is on this machine.
         return {**os.environ, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1",
-                "TOKENIZERS_PARALLELISM": "false", "OPENAI_API_KEY": "none", "DO_NOT_TRACK": "1", "HOME": str(self.home)}
+                "TOKENIZERS_PARALLELISM": "false", "OPENAI_API_KEY": "none", "DO_NOT_TRACK": "1", "HOME": str(self.home),
+                "HF_HOME": str(self.work / "hf"), "PATH": f"{self.home / 'bin'}:{os.environ['PATH']}"}
 
     def tokenizer(self):
         return str(self.work / "tokenizer")
+
+    hub_tokenizer = "race/tokenizer"  # the same one, where the Hugging Face cache has it
 
     def command(self, url, load, out):
         raise NotImplementedError
@@ -232,10 +235,9 @@ class AIPerf(Client):
     package = "aiperf"
 
     def command(self, url, load, out):
-        (out / "tokenizer").symlink_to(self.tokenizer())  # it takes a path below its own folder only
         limit = ["--concurrency", str(load.streams)] if load.streams else ["--request-rate", str(load.rate), "--request-rate-mode", "poisson"]
         return [str(self.home / "bin" / "aiperf"), "profile", "--url", url, "--model", MODEL, "--endpoint-type", "completions",
-                "--streaming", "--tokenizer", "tokenizer", "--synthetic-input-tokens-mean", str(PROMPT), "--synthetic-input-tokens-stddev", "0",
+                "--streaming", "--tokenizer", self.hub_tokenizer, "--synthetic-input-tokens-mean", str(PROMPT), "--synthetic-input-tokens-stddev", "0",
                 "--output-tokens-mean", str(TOKENS), "--output-tokens-stddev", "0", "--extra-inputs", "ignore_eos:true",
                 "--request-count", str(load.requests), "--artifact-dir", str(out), "--ui", "none", *limit]
 
@@ -252,7 +254,7 @@ class GuideLLM(Client):
     def command(self, url, load, out):
         profile = f"kind=concurrent,streams={load.streams}" if load.streams else f"kind=poisson,rate={load.rate}"
         return [str(self.home / "bin" / "guidellm"), "run", "--backend", f"kind=openai_http,target={url},model={MODEL},request_format=/v1/completions",
-                "--profile", profile, "--constraint", f"kind=max_requests,count={load.requests}", "--tokenizer", f"kind=hf_auto,model={self.tokenizer()}",
+                "--profile", profile, "--constraint", f"kind=max_requests,count={load.requests}", "--tokenizer", f"kind=hf_auto,model={self.hub_tokenizer}",
                 "--data", f"kind=synthetic_text,prompt_tokens={PROMPT},output_tokens={TOKENS}", "--output", f"kind=json,path={out / 'result.json'}",
                 "--disable-console"]
 
@@ -270,7 +272,7 @@ class GenAIPerf(Client):
     def command(self, url, load, out):
         limit = ["--concurrency", str(load.streams)] if load.streams else ["--request-rate", str(load.rate)]
         return [str(self.home / "bin" / "genai-perf"), "profile", "-m", MODEL, "--endpoint-type", "completions", "--streaming", "-u", url,
-                "--tokenizer", self.tokenizer(), "--synthetic-input-tokens-mean", str(PROMPT), "--synthetic-input-tokens-stddev", "0",
+                "--tokenizer", self.hub_tokenizer, "--synthetic-input-tokens-mean", str(PROMPT), "--synthetic-input-tokens-stddev", "0",
                 "--output-tokens-mean", str(TOKENS), "--output-tokens-stddev", "0", "--extra-inputs", "ignore_eos:true",
                 "--request-count", str(load.requests), "--artifact-dir", str(out), *limit]
 
@@ -289,7 +291,7 @@ class EvalScope(Client):
     def command(self, url, load, out):
         limit = ["--parallel", str(load.streams)] if load.streams else ["--parallel", str(load.requests), "--rate", str(load.rate)]
         return [str(self.home / "bin" / "evalscope"), "perf", "--url", url + "/v1/completions", "--api", "openai", "--model", MODEL,
-                "--tokenizer-path", self.tokenizer(), "--dataset", "random", "--min-prompt-length", str(PROMPT), "--max-prompt-length", str(PROMPT),
+                "--tokenizer-path", self.hub_tokenizer, "--dataset", "random", "--min-prompt-length", str(PROMPT), "--max-prompt-length", str(PROMPT),
                 "--min-tokens", str(TOKENS), "--max-tokens", str(TOKENS), "--number", str(load.requests), "--stream",
                 "--extra-args", '{"ignore_eos": true}', "--outputs-dir", str(out), "--no-test-connection", *limit]
 
@@ -312,7 +314,7 @@ class GenAIBench(Client):
         if not load.streams:
             return None  # its loads are closed loops
         return [str(self.home / "bin" / "genai-bench"), "benchmark", "--api-backend", "openai", "--api-base", url, "--api-key", "none",
-                "--api-model-name", MODEL, "--model-tokenizer", self.tokenizer(), "--task", "text-to-text",
+                "--api-model-name", MODEL, "--model-tokenizer", self.hub_tokenizer, "--task", "text-to-text",
                 "--traffic-scenario", f"D({PROMPT},{TOKENS})", "--num-concurrency", str(load.streams), "--max-time-per-run", "3",
                 "--max-requests-per-run", str(load.requests), "--additional-request-params", '{"ignore_eos": true}',
                 "--experiment-base-dir", str(out), "--server-engine", "vLLM", "--server-gpu-type", "none", "--server-version", "none", "--server-gpu-count", "1"]
@@ -496,6 +498,11 @@ def make_tokenizer(work):
         "tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "[UNK]", "bos_token": "[CLS]", "eos_token": "[SEP]", "model_max_length": 100000,
         "chat_template": "{% for m in messages %}{{ m['content'] }}{% endfor %}"}))
     (folder / "config.json").write_text(json.dumps({"model_type": "llama", "vocab_size": len(vocab), "max_position_embeddings": 100000}))
+    hub = work / "hf" / "hub" / "models--race--tokenizer"
+    revision = "0" * 40
+    (hub / "refs").mkdir(parents=True, exist_ok=True)
+    (hub / "refs" / "main").write_text(revision)
+    shutil.copytree(folder, hub / "snapshots" / revision, dirs_exist_ok=True)
 
 
 def cores(text):
