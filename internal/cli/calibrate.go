@@ -172,7 +172,7 @@ func newCalibrateChild(p Process) *cobra.Command {
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return accuracy.Child(cmd.Context(), p.Stdin, p.Stdout)
+			return accuracy.Child(cmd.Context(), p.Stdin, p.raw())
 		},
 	}
 }
