@@ -72,14 +72,16 @@ func (h *harm) do(pid int, on []int, folder string, ended <-chan struct{}) {
 
 // burn keeps some cores busy until the end.
 func burn(n int, on []int, ended <-chan struct{}) {
+	var burners []*exec.Cmd
 	for range n {
 		cmd := exec.Command("sh", "-c", "while :; do :; done")
 		if startOn(on, cmd) == nil {
-			defer func() {
-				_ = cmd.Process.Kill()
-				_ = cmd.Wait()
-			}()
+			burners = append(burners, cmd)
 		}
 	}
 	<-ended
+	for _, cmd := range burners {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
 }
