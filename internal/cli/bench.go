@@ -67,14 +67,27 @@ func runParsed(ctx context.Context, p Process, args []string) error {
 		return runSeries(ctx, p, args, r.Bench)
 	}
 	addSalt(r.Bench, func(c *config.Bench) bool { return c.Dataset.Salt == "auto" })
-	if _, err := fmt.Fprintln(p.Stdout, r.Namespace); err != nil {
-		return fmt.Errorf("write to standard output: %w", err)
-	}
-	for _, note := range r.Notes {
-		say(p.Stderr, "note: %s\n", note)
+	if err := p.preface(r); err != nil {
+		return err
 	}
 	if code := runBench(ctx, p, r.Bench); code != ExitDone {
 		return exit{code}
+	}
+	return nil
+}
+
+// preface is what stands ahead of a run: the line of settings with which the tools of --compat begin, and notes.
+func (p Process) preface(r *flags.Result) error {
+	o := &r.Bench.Output
+	if p.compat != nil && !o.Quiet && !o.DryRun {
+		if _, err := fmt.Fprintln(p.Stdout, r.Namespace); err != nil {
+			return fmt.Errorf("write to standard output: %w", err)
+		}
+	}
+	for _, note := range r.Notes {
+		if !o.Quiet {
+			say(p.Stderr, "note: %s\n", note)
+		}
 	}
 	return nil
 }
@@ -90,7 +103,7 @@ func dropServe(args []string) ([]string, error) {
 	case args[0] == "sweep":
 		return nil, errors.New(`spate has its own command for it: "spate sweep"`)
 	case slices.Contains(otherBenches, args[0]):
-		return nil, fmt.Errorf("%q is known, but this version of spate does not have it yet; it has serve", args[0])
+		return nil, fmt.Errorf("vllm bench %s is about an engine in its own process; spate measures servers: spate bench serve", args[0])
 	}
 	return nil, fmt.Errorf("unknown word %q after bench%s", args[0], config.DidYouMean(args[0], append([]string{"serve"}, otherBenches...)))
 }

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"sync"
@@ -29,6 +31,11 @@ const spareFiles = 64
 func runBench(ctx context.Context, p Process, cfg *config.Bench) (code int) {
 	view := p.view(cfg.Output.UI)
 	p.Stderr = report.NewConsole(p.Stderr) // what is said during the run goes above the live view
+	p.chat = p.Stderr
+	vllm := p.Stdout
+	if cfg.Output.Quiet {
+		cfg.Output.UI, p.chat, vllm = config.UINone, io.Discard, io.Discard
+	}
 	ctx, stop, interrupted, done := interrupts(ctx, p)
 	defer done()
 	if cfg.Sim.Enabled {
@@ -39,7 +46,7 @@ func runBench(ctx context.Context, p Process, cfg *config.Bench) (code int) {
 		}
 		defer func() {
 			if st := srv.Stats(); st.Lag.Lagging {
-				say(p.Stderr, "note: the embedded server fell behind its own clock (p99 %v): this machine is too busy for it, and the figures are its lateness too\n", st.Lag.P99)
+				say(p.chat, "note: the embedded server fell behind its own clock (p99 %v): this machine is too busy for it, and the figures are its lateness too\n", st.Lag.P99)
 			}
 			_ = srv.Stop() // the run is over: nothing depends on how it ends
 		}()
@@ -55,9 +62,10 @@ func runBench(ctx context.Context, p Process, cfg *config.Bench) (code int) {
 	raiseFiles(p, cfg)
 	job := bench.Job{
 		Config: cfg, Command: append([]string{"spate"}, secret.Args(p.Args)...), Version: Version,
-		Getenv: p.getenv, Home: p.home(), Stdout: p.Stdout, Stderr: p.Stderr, View: view, Stop: stop,
+		Getenv: p.getenv, Home: p.home(), Stdout: vllm, Stderr: p.chat, View: view, Stop: stop,
 	}
 	if cfg.Output.DryRun {
+		job.Stdout = p.Stdout
 		return dryRun(ctx, p, job)
 	}
 	out, err := bench.Run(ctx, job)
@@ -95,10 +103,26 @@ func printOutcome(p Process, cfg *config.Bench, out *bench.Outcome) error {
 	if err := report.Block(p.Stdout, report.BlockOf(out.Run)); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
 	}
-	if err := report.Findings(p.Stdout, out.Run); err != nil {
+	if err := findings(p, cfg, out); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
 	}
 	return nil
+}
+
+// findings are what fits a screen, or all with --details. With --quiet nothing stands beside the block on standard
+// output; that a run is not VALID is said on standard error, where it disturbs no script and nobody misses it.
+func findings(p Process, cfg *config.Bench, out *bench.Outcome) error {
+	v := &out.Run.Verdict
+	switch {
+	case cfg.Output.Quiet && v.Grade != verdict.Valid:
+		complain(p.Stderr, "spate", fmt.Errorf("%s. %s", cmp.Or(string(v.Grade), "NOT JUDGED"), v.Sentence))
+		return nil
+	case cfg.Output.Quiet:
+		return nil
+	case cfg.Output.Details:
+		return report.Findings(p.Stdout, out.Run)
+	}
+	return report.Brief(p.Stdout, out.Run)
 }
 
 // exitCode says how the run went, worst first.
@@ -181,7 +205,7 @@ func raiseFiles(p Process, cfg *config.Bench) {
 	}
 	got, err := probe.RaiseNoFile(max(need, 1024))
 	if err != nil || got < need {
-		say(p.Stderr, "note: the system allows %d open files and this run may need %d: raise it with ulimit -n, or set --max-concurrency\n", got, need)
+		say(p.chat, "note: the system allows %d open files and this run may need %d: raise it with ulimit -n, or set --max-concurrency\n", got, need)
 	}
 }
 
@@ -196,7 +220,7 @@ func startEmbedded(ctx context.Context, p Process, cfg *config.Bench) (*serve.Se
 		return nil, fmt.Errorf("start the embedded server: %w", err)
 	}
 	cfg.Target.BaseURLs = []string{srv.URL()}
-	say(p.Stderr, "measuring an embedded server at %s: %s\n", srv.URL(), title)
+	say(p.chat, "measuring an embedded server at %s: %s\n", srv.URL(), title)
 	return srv, nil
 }
 

@@ -42,7 +42,8 @@ type Process struct {
 	// it, they end the process as usual. nil means there are none.
 	Interrupts func() (signals <-chan os.Signal, stop func())
 
-	compat *compat // the dialect a run speaks; nil: vLLM's of today
+	chat   io.Writer // Stderr, or nothing where only what went wrong is said
+	compat *compat   // the dialect a run speaks; nil: vLLM's of today
 }
 
 // exit is how a command ends with a code after having said all there is to say.

@@ -141,12 +141,12 @@ func (c *compat) tell(p Process, cfg *config.Bench, out *bench.Outcome) error {
 		err = c.name.Print(p.Stdout, run)
 	}
 	if err == nil {
-		err = report.Findings(p.Stdout, out.Run)
+		err = findings(p, cfg, out)
 	}
 	if err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
 	}
-	if lines := c.name.Differs(run); len(lines) > 0 {
+	if lines := c.name.Differs(run); len(lines) > 0 && !cfg.Output.Quiet {
 		say(p.Stdout, "\nWhat %s's definitions hide\n", c.name)
 		for _, line := range lines {
 			say(p.Stdout, "  - %s\n", line)

@@ -233,7 +233,7 @@ func TestTraceIsFollowed(t *testing.T) {
 	plan := prepare(t, nil, append([]string{"bench", "--dry-run"}, args...)...).want(ExitDone)
 	for _, want := range []string{"4 requests at the times of the trace, over 180ms", "ideal prefix-hit rate is 53.3889%: 2048 of the 3836 prompt tokens"} {
 		if !strings.Contains(plan.out, want) {
-			t.Errorf("the plan does not say %q:\n%s", want, plan.tail())
+			t.Errorf("the plan does not say %q:\n%s", want, plan.out)
 		}
 	}
 	raw, err := json.Marshal(e.result().Notes)

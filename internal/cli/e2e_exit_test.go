@@ -369,7 +369,7 @@ func TestFullDisk(t *testing.T) {
 			}
 			told := regexp.MustCompile(`lacks (\d+) of 400 records`).FindStringSubmatch(strings.Join(strings.Fields(e.out+e.stderr), " "))
 			if told == nil {
-				t.Fatalf("nobody says that records are missing:\n%.3000s\n%s", e.tail(), e.stderr)
+				t.Fatalf("nobody says that records are missing:\n%.3000s\n%s", e.out, e.stderr)
 			}
 			kept := len(recovered(t, c.folder))
 			if told[1] != strconv.Itoa(400-kept) || kept == 0 {

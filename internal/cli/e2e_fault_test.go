@@ -81,7 +81,7 @@ func (m mischief) try(t *testing.T, how []string) {
 	}
 	want := call.Tally{Due: 8, OK: 8 - bad, Failed: bad, Attempts: 8}
 	if run.Tally != want {
-		t.Errorf("tally %+v, want %+v\n%s", run.Tally, want, e.tail())
+		t.Errorf("tally %+v, want %+v\n%s", run.Tally, want, e.out)
 	}
 	unnamed := 0
 	for _, r := range e.measured() {

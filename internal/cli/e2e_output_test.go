@@ -151,7 +151,7 @@ func TestBackendsAndDatasets(t *testing.T) {
 				serverLaws(t, srv.Stats().Tokens, n*6, figures)
 				_, below, _ := strings.Cut(done.out, strings.Repeat("=", 50)+"\n")
 				has(t, "findings", below, "spate: ", "Latency (ms)", "Load ", "Throughput", "Files", done.folder)
-				has(t, "lines ahead", done.out, "Namespace(", "Starting initial single prompt test run...\nSkipping endpoint ready check.\n"+
+				has(t, "lines ahead", done.out, "Starting initial single prompt test run...\nSkipping endpoint ready check.\n"+
 					"Starting main benchmark run...\nTraffic request rate: inf\nBurstiness factor: 1.0 (Poisson process)\nMaximum request concurrency: None\n")
 				folderLaws(t, done, backend)
 			})

@@ -124,11 +124,11 @@ func prepare(t *testing.T, env []string, args ...string) *command {
 	return c
 }
 
-// benchCmd prepares `spate bench` with a run folder of its own.
+// benchCmd prepares `spate bench` with a run folder of its own, and all findings below the block.
 func benchCmd(t *testing.T, args ...string) *command {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "run")
-	c := prepare(t, nil, append([]string{"bench", "serve", "--output-dir", folder}, args...)...)
+	c := prepare(t, nil, append([]string{"bench", "serve", "--output-dir", folder, "--details"}, args...)...)
 	c.folder = folder
 	return c
 }
@@ -184,15 +184,9 @@ func (c *command) want(code int) ended {
 	c.t.Helper()
 	e := c.run()
 	if e.code != code {
-		c.t.Fatalf("spate %s: exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", strings.Join(c.cmd.Args[1:], " "), e.code, code, e.tail(), e.stderr)
+		c.t.Fatalf("spate %s: exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", strings.Join(c.cmd.Args[1:], " "), e.code, code, e.out, e.stderr)
 	}
 	return e
-}
-
-// tail is standard output without vLLM's first line, which lists every setting.
-func (e ended) tail() string {
-	_, rest, _ := strings.Cut(e.out, "\n")
-	return rest
 }
 
 // result opens the run folder.

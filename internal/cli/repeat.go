@@ -114,11 +114,8 @@ func (s *series) run(ctx context.Context, t turn) error {
 	if t.arm.URL != "" {
 		p.Args = append(p.Args, "--base-url", t.arm.URL)
 	}
-	if _, err := fmt.Fprintln(p.Stdout, r.Namespace); err != nil {
-		return fmt.Errorf("write to standard output: %w", err)
-	}
-	for _, note := range r.Notes {
-		say(p.Stderr, "note: %s\n", note)
+	if err := p.preface(r); err != nil {
+		return err
 	}
 	code := runBench(ctx, p, cfg)
 	s.code = worst(s.code, code)

@@ -76,7 +76,7 @@ func keepRun(ctx context.Context, p Process, cfg *config.Bench, out *bench.Outco
 		return
 	}
 	for _, k := range keep(ctx, p, cfg.Output.Store, []runs.Entry{runs.FromRun(run)}) {
-		say(p.Stderr, "in the store as %s\n", k.ID)
+		say(p.chat, "in the store as %s\n", k.ID)
 	}
 }
 

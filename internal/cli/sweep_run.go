@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -173,6 +174,8 @@ func (m *measuring) measure(ctx context.Context, t *sweep.Task) (*result.Run, er
 // bench makes one run as `spate bench` does, and keeps in its folder what that would have printed.
 func (m *measuring) bench(ctx context.Context, cfg *config.Bench, command []string) (*result.Run, error) {
 	p := m.p
+	p.chat = p.Stderr
+	cfg.Output.Details = true // nobody reads this on a screen
 	if cfg.Sim.Enabled {
 		srv, err := m.embedded(ctx, cfg)
 		if err != nil {
@@ -225,7 +228,7 @@ func firstOf(list []string) string {
 // embedded starts the embedded server without a word about each.
 func (m *measuring) embedded(ctx context.Context, cfg *config.Bench) (*serve.Server, error) {
 	silent := m.p
-	silent.Stderr = &bytes.Buffer{}
+	silent.chat = io.Discard
 	return startEmbedded(ctx, silent, cfg)
 }
 

@@ -388,6 +388,8 @@ type Output struct {
 	UI                UI         `json:"ui"`
 	DisableTQDM       bool       `json:"disable_tqdm"` // Resolve turns it into UI none
 	DryRun            bool       `json:"dry_run"`
+	Quiet             bool       `json:"-"`                  // the block alone; changes nothing about the run, nor does Details
+	Details           bool       `json:"-"`                  // all findings below the block
 	PyTorchBenchmarks bool       `json:"pytorch_benchmarks"` // SAVE_TO_PYTORCH_BENCHMARK_FORMAT
 }
 

@@ -196,4 +196,4 @@ func (t *Translated) backprop(args []string) error {
 }
 
 // spateOwn are flags of spate that may stand among another tool's.
-var spateOwn = []string{"sim", "output-dir", "no-output", "no-store", "store", "seed", "model", "tokenizer", "dry-run", "ui", "launch", "strict"}
+var spateOwn = []string{"sim", "output-dir", "no-output", "no-store", "store", "seed", "model", "tokenizer", "dry-run", "ui", "launch", "strict", "quiet", "details"}

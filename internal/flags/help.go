@@ -168,7 +168,7 @@ func (d *Def) describe() string {
 	}
 	if d.Needs != "" {
 		if !strings.HasPrefix(d.Needs, "spate ") {
-			text += " [not in this version: " + d.Needs + "]"
+			text += " [not supported: " + d.Needs + "]"
 		} else {
 			text += " [" + d.Needs + "]"
 		}

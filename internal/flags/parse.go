@@ -223,7 +223,7 @@ func (d *Def) checkChoice(where, word string) error {
 	have := strings.Join(d.Choices, ", ")
 	for _, l := range d.Later {
 		if fold(l) == fold(word) {
-			return mistake("%s: %q is known, but this version of spate does not have it yet; it has %s", where, word, have)
+			return mistake("%s: spate does not support %q; it takes %s", where, word, have)
 		}
 	}
 	e := mistake("%s: %q is not one of %s", where, word, have)
@@ -233,7 +233,7 @@ func (d *Def) checkChoice(where, word string) error {
 	return e
 }
 
-// available refuses a flag whose capability this version lacks, unless it is at its default.
+// available refuses a flag whose capability spate lacks, unless it is at its default.
 func available(where string, d *Def) error {
 	if d.Needs == "" || d.value.text() == d.initial {
 		return nil
@@ -241,7 +241,7 @@ func available(where string, d *Def) error {
 	if strings.HasPrefix(d.Needs, "spate ") {
 		return mistake("%s is no flag of bench: %s", where, d.Needs)
 	}
-	return mistake("%s is known, but this version of spate does not have what it belongs to yet (%s)", where, d.Needs)
+	return mistake("spate does not support %s (%s)", where, d.Needs)
 }
 
 // finish applies the rules that need every flag, then resolves and validates.

@@ -49,7 +49,7 @@ var groups = []struct {
 	{GroupSim, "the embedded server"},
 	{GroupRepeat, "several runs, and how they compare"},
 	{GroupGeneral, "flags about flags"},
-	{GroupLater, "known, not in this version"},
+	{GroupLater, "known, not supported"},
 }
 
 // Def is one flag: all that is known about it.
@@ -59,10 +59,10 @@ type Def struct {
 	Default string // as typed; empty means not set
 	Help    string
 	Meta    string            // placeholder, where the type's own says too little
-	Choices []string          // the values this version has
+	Choices []string          // the values it takes
 	Later   []string          // values it knows and does not have
 	Words   map[string]string // other tools' words for a value
-	Needs   string            // what the flag belongs to that this version does not have
+	Needs   string            // what the flag belongs to that spate does not have
 	Also    []Alias           // other tools' and older spellings
 	VLLM    bool              // a flag of vllm bench serve
 	Main    bool              // shown in the short help

@@ -53,6 +53,11 @@ func outputFlags(b *config.Bench) []Def {
 			Words: map[string]string{"dashboard": "live", "simple": "plain"},
 			Help:  "progress: a live view, plain lines, or none; auto is live on a terminal (dashboard and simple are live and plain)",
 		},
+		{Name: "details", Group: GroupOutput, Main: true, value: toggle(&o.Details), Help: "print all findings below the block, not only those that fit a screen"},
+		{
+			Name: "quiet", Group: GroupOutput, Main: true, value: toggle(&o.Quiet),
+			Help: "print the block alone, and on standard error only what went wrong, a verdict other than VALID included",
+		},
 		{
 			Name: "dry-run", Group: GroupOutput, Main: true, value: toggle(&o.DryRun),
 			Help: "print the plan (requests, tokens, arrivals, expected time) and send nothing",
@@ -120,7 +125,7 @@ func simFlags(b *config.Bench) []Def {
 	}
 }
 
-// laterFlags are other tools' flags that this version knows and does not have.
+// laterFlags are other tools' flags that spate knows and does not have.
 func laterFlags() []Def {
 	text := func() *value { return str(new(string)) }
 	defs := []Def{

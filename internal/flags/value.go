@@ -80,7 +80,7 @@ func readInt(text string) (int64, error) {
 	case errors.Is(err, strconv.ErrRange):
 		return 0, errors.New("is out of range")
 	case err != nil && strings.Contains(text, ","):
-		return 0, errors.New("is not one whole number; several loads in one run are a sweep, which this version does not have")
+		return 0, errors.New("is not one whole number; spate sweep takes several, with commas")
 	case err != nil:
 		return 0, errors.New("is not a whole number")
 	}
@@ -188,7 +188,7 @@ func readFloat(text string) (float64, error) {
 	f, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(text), "_", ""), 64)
 	switch {
 	case err != nil && strings.Contains(text, ","):
-		return 0, errors.New("is not one number; several loads in one run are a sweep, which this version does not have")
+		return 0, errors.New("is not one number; spate sweep takes several, with commas")
 	case err != nil || math.IsNaN(f):
 		return 0, errors.New("is not a number")
 	}

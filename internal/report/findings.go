@@ -21,7 +21,7 @@ func Findings(w io.Writer, run *result.Run) error {
 	s.WriteByte('\n')
 	judgement(s, run)
 	tenants(s, run)
-	limits(s, run)
+	limits(s, run, shownCauses)
 	latency(s, &run.Summary)
 	load(s, &run.Summary)
 	throughput(s, &run.Summary)
@@ -217,8 +217,7 @@ func failures(s *sheet, m *metrics.Summary) {
 	if n := m.Failures.Lost; n > 0 {
 		s.row("without a record", strconv.Itoa(n))
 	}
-	t := m.Tally
-	s.fact("fates", fmt.Sprintf("%d due = %d ok + %d failed + %d dropped + %d canceled", t.Due, t.OK, t.Failed, t.Dropped, t.Canceled))
+	fates(s, m)
 	if f := m.Failures; f.Retries > 0 {
 		s.fact("retries", fmt.Sprintf("%d; %d requests recovered", f.Retries, f.Recovered))
 	}
@@ -234,6 +233,12 @@ func failures(s *sheet, m *metrics.Summary) {
 		}
 		adjusted("E2EL, from due time", a.E2ELDue)
 	}
+}
+
+// fates says what became of every request that was due.
+func fates(s *sheet, m *metrics.Summary) {
+	t := m.Tally
+	s.fact("fates", fmt.Sprintf("%d due = %d ok + %d failed + %d dropped + %d canceled", t.Due, t.OK, t.Failed, t.Dropped, t.Canceled))
 }
 
 // shed tells of load the server refused: it answers those fast, and often says when to come back.

@@ -9,25 +9,36 @@ import (
 	"spate/internal/verdict"
 )
 
-// judgement says whether the figures can be trusted, and why not: it comes first, as nothing below it
-// counts for more.
-func judgement(s *sheet, run *result.Run) {
+// grade is the verdict in a sentence.
+func grade(s *sheet, run *result.Run) {
 	v := &run.Verdict
 	if v.Grade == "" {
 		s.hang("spate: ", "NOT JUDGED. The run ended before its figures could be checked.")
 		return
 	}
 	s.hang("spate: ", string(v.Grade)+". "+v.Sentence)
+}
+
+// checkRow is a check that did not pass: its figure beside the bound it broke.
+func checkRow(s *sheet, f verdict.Finding) {
+	bound := f.Bound
+	if f.Level == verdict.Invalid {
+		bound = f.Limit
+	}
+	s.row(fmt.Sprintf("%-8s %s", strings.ToUpper(string(f.Level)), f.Name), figure(f.Figure, f.Unit), figure(bound, f.Unit), unit(f.Unit))
+}
+
+// judgement says whether the figures can be trusted, and why not: it comes first, as nothing below it
+// counts for more.
+func judgement(s *sheet, run *result.Run) {
+	grade(s, run)
+	v := &run.Verdict
 	bad := v.Bad()
 	if len(bad) > 0 {
 		s.section("Checks not passed", "figure", "bound")
 	}
 	for _, f := range bad {
-		bound := f.Bound
-		if f.Level == verdict.Invalid {
-			bound = f.Limit
-		}
-		s.row(fmt.Sprintf("%-8s %s", strings.ToUpper(string(f.Level)), f.Name), figure(f.Figure, f.Unit), figure(bound, f.Unit), unit(f.Unit))
+		checkRow(s, f)
 		s.hang("    ", f.Sentence)
 		if f.Hint != "" {
 			s.hang("    hint: ", f.Hint)

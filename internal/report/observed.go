@@ -100,14 +100,14 @@ func money(s *sheet, o *observe.Summary) {
 const shownCauses = 3
 
 // limits says in a few lines what limited the run.
-func limits(s *sheet, run *result.Run) {
+func limits(s *sheet, run *result.Run, shown int) {
 	if run.Summary.Completed == 0 || run.Summary.Pooling != nil { // explanations are of generating
 		return
 	}
 	r := harvest.FromRun(run)
 	s.section("What limited it")
 	for i, c := range explain.Brief(&r, run) {
-		if i == shownCauses {
+		if i == shown {
 			break
 		}
 		words := c.Sentence

@@ -98,16 +98,25 @@ func (s *sheet) percentile(q metrics.Quantile, ok bool) string {
 	return short(q.Value) + "*"
 }
 
-// footnote explains the signs used so far.
+// footnote explains the signs used so far, a line each.
 func (s *sheet) footnote() {
+	for _, words := range s.signs() {
+		s.hang("  ", words)
+	}
+}
+
+// signs are the explanations of the signs used so far.
+func (s *sheet) signs() []string {
+	var all []string
 	if s.spread {
-		s.hang("  ", "+/- is half of the mean's 95 % interval (block bootstrap)")
+		all = append(all, "+/- is half of the mean's 95 % interval (block bootstrap)")
 	}
 	for _, p := range []float64{90, 99} {
 		if floor, ok := s.starred[p]; ok {
-			s.hang("  ", fmt.Sprintf("* too few requests for a p%.0f with a 95 %% bound: it needs %d", p, floor))
+			all = append(all, fmt.Sprintf("* too few requests for a p%.0f with a 95 %% bound: it needs %d", p, floor))
 		}
 	}
+	return all
 }
 
 func percent(f float64) string {

@@ -260,12 +260,13 @@ func Save(path string, data []byte, appendLine bool) (err error) {
 func shellLine(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
-		quoted[i] = shellWord(w)
+		quoted[i] = ShellWord(w)
 	}
 	return strings.Join(quoted, " ")
 }
 
-func shellWord(w string) string {
+// ShellWord is a word as a shell reads it back.
+func ShellWord(w string) string {
 	safe := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,@%+", r)
 	}
