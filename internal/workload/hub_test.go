@@ -53,7 +53,7 @@ func TestHubCaches(t *testing.T) {
 	})
 	for i, name := range []string{"h1", "h2", "h3.incomplete"} {
 		when := time.Unix(int64(1_700_000_000+i), 0)
-		if err := os.Chtimes(filepath.Join(home, "datasets/openai___gsm8k/main/0.0.0", name), when, when); err != nil {
+		if err := os.Chtimes(filepath.Join(home, "datasets", "openai___gsm8k", "main", "0.0.0", name), when, when); err != nil {
 			t.Fatal(err)
 		}
 	}

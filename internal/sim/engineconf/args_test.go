@@ -98,3 +98,22 @@ func TestServerFlagsThatAreNotFollowed(t *testing.T) {
 		}
 	}
 }
+
+// FuzzArgs: whatever is typed, what comes out is read the same when it goes in again.
+func FuzzArgs(f *testing.F) {
+	for _, line := range []string{
+		"m --served-model-name a b -tp 2", "-O.level=3 -O3", "--speculative-config.a.b+ 1 --speculative-config {}", "-- -x", "--lora-modules", "-sc.x", "--a.", "-q= -", "--=x",
+	} {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		once, err := Args(strings.Fields(line))
+		if err != nil {
+			return
+		}
+		twice, err := Args(once)
+		if err != nil || !cmp.Equal(once, twice) {
+			t.Errorf("%q becomes %q, and that %q, %v", line, once, twice, err)
+		}
+	})
+}
