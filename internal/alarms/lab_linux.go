@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -40,6 +41,7 @@ func startOn(on []int, cmd *exec.Cmd) error {
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
 		return fmt.Errorf("choose the cores: %w", err)
 	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // none is left behind, not even a stopped one
 	err := cmd.Start()
 	if back := unix.SchedSetaffinity(0, &before); back != nil && err == nil {
 		err = fmt.Errorf("go back to all cores: %w", back)

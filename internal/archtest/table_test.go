@@ -42,7 +42,7 @@ var machine = []struct {
 	why     string
 }{
 	{"accuracy", []string{"net", "os", "os/exec", "syscall", "golang.org/x/sys/unix"}, "runs a server as a second process and a bare reader beside the client"},
-	{"alarms", []string{"os", "os/exec", "golang.org/x/sys/unix"}, "runs servers and clients as processes, and disturbs them"},
+	{"alarms", []string{"os", "os/exec", "syscall", "golang.org/x/sys/unix"}, "runs servers and clients as processes, and disturbs them"},
 	{"bench", []string{"net", "net/http", "os", "os/exec"}, "opens the files, asks the servers and finds the programs that the settings name"},
 	{"cli", []string{"net", "os", "os/exec", "os/signal", "golang.org/x/term"}, "is the process's face"},
 	{"client", []string{"net", "net/http", "net/http/httptrace", "os", "syscall", "golang.org/x/sys/unix"}, "owns the sockets of the load"},
