@@ -39,19 +39,19 @@ type Level struct {
 	Load   float64       `json:"load"`
 	State  State         `json:"state"`
 	Probes []Observation `json:"probes"`
+	Left   []Observation `json:"left_out,omitempty"` // INVALID ones
 }
 
 // Answer is the answer so far.
 func (s *Search) Answer() Answer {
-	noise := s.noise()
-	a := Answer{By: s.opt.By, Confidence: 0.95, Probes: s.probes, Above: config.Float(math.Inf(1))}
+	a := Answer{By: s.opt.By, Confidence: 0.99, Probes: s.probes, Above: config.Float(math.Inf(1))}
 	for _, o := range s.opt.Objectives {
 		a.Objectives = append(a.Objectives, o.Text)
 	}
 	for _, l := range s.levels {
-		a.Levels = append(a.Levels, Level{Load: l.load, State: s.stateOf(l, noise), Probes: l.obs})
+		a.Levels = append(a.Levels, Level{Load: l.load, State: s.stateOf(l), Probes: l.obs, Left: l.left})
 	}
-	low, high := s.ends(noise)
+	low, high := s.ends()
 	if low != nil {
 		a.Load = config.Float(low.load)
 	}
@@ -62,10 +62,10 @@ func (s *Search) Answer() Answer {
 	a.Sentence = s.sentence(&a, low, high)
 	for _, end := range []*level{low, high} {
 		if end != nil {
-			a.Why = append(a.Why, s.why(end, s.stateOf(end, noise)))
+			a.Why = append(a.Why, s.why(end, s.stateOf(end)))
 		}
 	}
-	a.Notes = s.notes(high, noise)
+	a.Notes = s.notes(high)
 	return a
 }
 
@@ -105,14 +105,8 @@ func (s *Search) sentence(a *Answer, low, high *level) string {
 // why says what decided about a load.
 func (s *Search) why(l *level, state State) string {
 	var parts []string
-	saturated := 0
-	for i := range l.obs {
-		if l.obs[i].Saturated {
-			saturated++
-		}
-	}
-	if saturated > 0 {
-		parts = append(parts, fmt.Sprintf("the queue grew in %d of %d probes", saturated, len(l.obs)))
+	if g := l.growth(); g.Significance() >= anyGrowth {
+		parts = append(parts, fmt.Sprintf("the queue grew by %.0f requests, %.1f times what chance explains", g.By, g.Significance()))
 	}
 	for i, o := range s.opt.Objectives {
 		parts = append(parts, l.figure(i, o))
@@ -147,21 +141,20 @@ func (l *level) figure(i int, o config.Objective) string {
 }
 
 // notes are what a reader should know of how the search went.
-func (s *Search) notes(high *level, noise []float64) []string {
+func (s *Search) notes(high *level) []string {
 	var out []string
-	invalid := 0
+	var invalid []Observation
 	for _, l := range s.levels {
-		if high != nil && l.load > high.load && s.stateOf(l, noise) == Met {
+		if high != nil && l.load > high.load && s.stateOf(l) == Met {
 			out = append(out, fmt.Sprintf("%s %s meets the objectives although %s misses them: the server is not the same at all times", num(l.load), s.opt.By.Unit(), num(high.load)))
 		}
-		for i := range l.obs {
-			if l.obs[i].Grade == "INVALID" {
-				invalid++
-			}
+		invalid = append(invalid, l.left...)
+		if l.lost() {
+			out = append(out, fmt.Sprintf("%s %s: all of %d probes tried again were INVALID, so that nothing is known of this load", num(l.load), s.opt.By.Unit(), len(l.left)))
 		}
 	}
-	if invalid > 0 {
-		out = append(out, fmt.Sprintf("%d of %d probes are INVALID by their own verdict: see spate report on their folders", invalid, s.probes))
+	if n := len(invalid); n > 0 {
+		out = append(out, fmt.Sprintf("%d of %d probes were INVALID and are left out; the last because %s", n, s.probes, invalid[n-1].Invalid))
 	}
 	if s.probes >= s.opt.Probes {
 		out = append(out, fmt.Sprintf("the search ended after %d probes, the most allowed", s.probes))

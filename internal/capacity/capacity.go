@@ -94,18 +94,22 @@ func usable(o config.Objective) error {
 type Probe struct {
 	Load   float64
 	Repeat int // from 1
+	Times  int // as long as the shortest
 }
 
 // Observation is what a probe showed.
 type Observation struct {
 	Load      float64   `json:"load"`
 	Repeat    int       `json:"repeat"`
+	Planned   int       `json:"planned"`  // requests it was to make; 0: bounded by time
 	Requests  int       `json:"requests"` // that came to an end
 	Readings  []Reading `json:"readings"` // one per objective
-	Saturated bool      `json:"saturated,omitempty"`
-	Aborted   string    `json:"aborted,omitempty"` // why it was ended early
+	Growth    Growth    `json:"queue_growth"`
+	Saturated bool      `json:"saturated,omitempty"` // ended early because the queue grew
+	Aborted   string    `json:"aborted,omitempty"`   // why it was ended early
 	Served    float64   `json:"served_per_s"`
 	Grade     string    `json:"verdict,omitempty"` // on the run itself
+	Invalid   string    `json:"invalid,omitempty"` // why it says nothing about the server, so that it is left out
 	Run       string    `json:"run,omitempty"`     // its folder
 }
 

@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"math"
+	"slices"
 
 	"spate/internal/config"
 )
@@ -16,64 +17,114 @@ const (
 	Unclear State = "unclear"
 )
 
-// z is the half-width of a 95 % interval in standard errors.
-const z = 1.96
+// Half-widths of intervals in standard errors: of the 95 % that a run tells of its figures, and of the 99 %
+// by which a load is decided. A search decides about several loads and looks at each several times, so that
+// 95 % for each would not be 95 % for the answer.
+const (
+	z    = 1.96
+	sure = 2.576
+)
 
 // level is one load with its probes.
 type level struct {
 	load float64
 	obs  []Observation
+	left []Observation // INVALID ones, left out
 }
 
-// state decides. noise is the spread of each objective's margin from probe to probe.
-func (l *level) state(objectives []config.Objective, noise []float64) State {
-	out := Met
+// state decides. near are the loads that tell how much probes differ, this one among them.
+func (l *level) state(objectives []config.Objective, near []*level) State {
+	if len(l.obs) == 0 {
+		return Unclear
+	}
+	out := l.keepsUp()
+	if out == Missed {
+		return out
+	}
 	for i, o := range objectives {
-		switch l.objective(i, o, noise[i]) {
+		switch l.objective(i, o, near) {
 		case Missed:
 			return Missed
 		case Unclear:
 			out = Unclear
 		}
 	}
-	saturated := 0
-	for i := range l.obs {
-		if l.obs[i].Saturated {
-			saturated++
-		}
-	}
-	switch {
-	case saturated == len(l.obs):
-		return Missed
-	case saturated > 0:
-		return Unclear
-	}
 	return out
 }
 
+// growth is that of the queue over all probes of the load.
+func (l *level) growth() Growth {
+	var sum Growth
+	for i := range l.obs {
+		sum.By += l.obs[i].Growth.By
+		sum.Variance += l.obs[i].Growth.Variance
+	}
+	return sum
+}
+
+// keepsUp decides whether the queue grows.
+func (l *level) keepsUp() State {
+	switch s := l.growth().Significance(); {
+	case s >= someGrowth:
+		return Missed
+	case s >= anyGrowth:
+		return Unclear
+	}
+	return Met
+}
+
 // objective decides about one objective.
-func (l *level) objective(i int, o config.Objective, noise float64) State {
+func (l *level) objective(i int, o config.Objective, near []*level) State {
 	if o.Unit == "ratio" {
 		return l.share(i, o)
 	}
-	mean, own, n := 0.0, 0.0, float64(len(l.obs))
-	for j := range l.obs {
-		m, sd := margin(o, l.obs[j].Readings[i])
-		if math.IsInf(m, -1) {
-			return Missed // no request succeeded, or none finished
-		}
-		mean += m / n
-		own += sd * sd / n
-	}
-	half := z * math.Sqrt(max(own, noise*noise)/n)
+	m, n := l.margin(i, o, near)
 	switch {
-	case mean-half > 0:
+	case n == 0:
+		return Unclear
+	case m.mean-m.half > 0:
 		return Met
-	case mean+half < 0:
+	case m.mean+m.half < 0:
 		return Missed
 	}
 	return Unclear
 }
+
+// estimate is a mean margin and the half-width of its interval.
+type estimate struct{ mean, half float64 }
+
+// margin is what the probes of a load say about an objective together, and how many of them do. A probe ended
+// because its queue grew has the latencies of the requests before it did, and is left out.
+func (l *level) margin(i int, o config.Objective, near []*level) (e estimate, n int) {
+	var sum, own, weight float64
+	for j := range l.obs {
+		if l.obs[j].Saturated || l.passing(j) {
+			continue
+		}
+		m, sd := margin(o, l.obs[j].Readings[i])
+		w := l.obs[j].weight()
+		sum += w * m
+		own += w * w * sd * sd
+		weight += w
+		n++
+	}
+	if n == 0 || math.IsInf(sum, -1) { // no request succeeded, or none finished
+		return estimate{mean: sum}, n
+	}
+	differ := spreadOf(i, o, near).wide()
+	if alone := spreadOf(i, o, []*level{l}).wide(); alone > 0 {
+		differ = min(differ, alone)
+	}
+	return estimate{sum / weight, max(sure*math.Sqrt(own)/weight, differ/math.Sqrt(weight))}, n
+}
+
+// passing reports whether a probe only showed the way: longer ones have followed.
+func (l *level) passing(j int) bool {
+	return slices.ContainsFunc(l.obs, func(o Observation) bool { return o.Planned > l.obs[j].Planned })
+}
+
+// weight is what a probe counts: as many requests as it had.
+func (o *Observation) weight() float64 { return float64(max(1, o.Requests)) }
 
 // share decides about a share of requests, counted over all probes. Few requests cannot show that a
 // rare failure is rarer still, so a share that keeps its bound is taken as met; the answer tells how
@@ -128,36 +179,61 @@ func margin(o config.Objective, r Reading) (m, sd float64) {
 	return m, sd
 }
 
-// spread is how much each objective's margin varies between probes of one load, over all loads that
-// were probed more than once. What varies between runs is not in the interval of any one of them.
-func spread(objectives []config.Objective, levels []*level) []float64 {
-	out := make([]float64, len(objectives))
-	for i, o := range objectives {
-		if o.Unit == "ratio" {
-			continue
-		}
-		sum, free := 0.0, 0
-		for _, l := range levels {
-			var ms []float64
-			mean := 0.0
-			for j := range l.obs {
-				if m, _ := margin(o, l.obs[j].Readings[i]); !math.IsInf(m, 0) && l.obs[j].Aborted == "" {
-					ms = append(ms, m)
-					mean += m
-				}
+// spread is how much an objective's margin varies between probes of one load, had they one request each: the
+// variance of a probe's margin is taken to fall with its requests.
+type spread struct {
+	sd   float64
+	free int // degrees of freedom
+}
+
+// wide is the half-width of the interval of a margin from one request; wider where few probes tell the spread.
+func (s spread) wide() float64 {
+	if s.free == 0 {
+		return 0
+	}
+	return s.sd * student99(s.free)
+}
+
+// student99 is the half-width of a 99 % interval in standard errors that are known from few values.
+func student99(free int) float64 {
+	few := []float64{63.66, 9.925, 5.841, 4.604, 4.032}
+	if free <= len(few) {
+		return few[free-1]
+	}
+	return sure * (1 + (sure*sure+1)/(4*float64(free)-4)) // within 1 % from there on
+}
+
+// spreadOf is how much an objective's margin varies between probes of one load, over loads that were probed
+// more than once. What varies between runs is not in the interval of any one of them.
+func spreadOf(i int, o config.Objective, levels []*level) spread {
+	sum, free := 0.0, 0
+	for _, l := range levels {
+		s, n := l.squares(i, o)
+		sum += s
+		free += n
+	}
+	if free == 0 {
+		return spread{}
+	}
+	return spread{math.Sqrt(sum / float64(free)), free}
+}
+
+// squares are the weighted squares of how far an objective's margins are from their mean, and the degrees of
+// freedom in them.
+func (l *level) squares(i int, o config.Objective) (sum float64, free int) {
+	var mean, weight float64
+	each := func(f func(m, n float64)) {
+		for j := range l.obs {
+			if m, _ := margin(o, l.obs[j].Readings[i]); !math.IsInf(m, 0) && !l.obs[j].Saturated && !l.passing(j) {
+				f(m, l.obs[j].weight())
 			}
-			if len(ms) < 2 {
-				continue
-			}
-			mean /= float64(len(ms))
-			for _, m := range ms {
-				sum += (m - mean) * (m - mean)
-			}
-			free += len(ms) - 1
-		}
-		if free > 0 {
-			out[i] = math.Sqrt(sum / float64(free))
 		}
 	}
-	return out
+	each(func(m, n float64) { mean, weight, free = mean+n*m, weight+n, free+1 })
+	if free < 2 {
+		return 0, 0
+	}
+	mean /= weight
+	each(func(m, n float64) { sum += n * (m - mean) * (m - mean) })
+	return sum, free - 1
 }

@@ -2,11 +2,44 @@ package capacity
 
 import (
 	"math"
+	"slices"
+	"strings"
+	"time"
 
 	"spate/internal/config"
 	"spate/internal/metrics"
 	"spate/internal/stats"
+	"spate/internal/verdict"
 )
+
+// A probe has at least this many requests, and sends at most that many, unless the user says it.
+const (
+	leastRequests = 100
+	mostRequests  = 20_000
+	perSlot       = 8 // requests for each that is in flight
+)
+
+// Requests is how many a probe of a load makes that is to take so long.
+func Requests(load float64, takes time.Duration, by By) int {
+	n := load * takes.Seconds()
+	if by == Concurrency {
+		n = load * perSlot
+	}
+	return int(min(mostRequests, max(leastRequests, math.Ceil(n))))
+}
+
+// Unusable says why a probe's figures do not describe the server, empty when they do. Requests that failed or
+// were cut off make a run INVALID, too, but that is what a server does that is given too much: the objectives
+// count it.
+func Unusable(v *verdict.Verdict) string {
+	theServers := []string{"failures", "dropped_work", "cut_off"}
+	for _, f := range v.Findings {
+		if f.Level == verdict.Invalid && !slices.Contains(theServers, f.Name) {
+			return strings.TrimSuffix(f.Sentence, ".")
+		}
+	}
+	return ""
+}
 
 // Read is what a run's summary says about the objectives.
 func Read(objectives []config.Objective, s *metrics.Summary) []Reading {

@@ -25,31 +25,47 @@ func (s *Search) Next() (Probe, bool) {
 		return Probe{}, false
 	}
 	if len(s.levels) == 0 {
-		return Probe{Load: s.opt.Start, Repeat: 1}, true
+		return Probe{Load: s.opt.Start, Repeat: 1, Times: 1}, true
 	}
-	noise := s.noise()
-	low, high := s.ends(noise)
+	low, high := s.ends()
 	for _, l := range s.levels {
 		beside := low != nil && l.load < low.load || high != nil && l.load > high.load // the ends say more
-		if !beside && s.stateOf(l, noise) == Unclear && len(l.obs) < s.opt.Most {
+		if !beside && !l.lost() && s.stateOf(l) == Unclear && len(l.obs) < s.opt.Most {
 			return l.again(), true
 		}
 	}
 	load, ok := s.between(low, high)
 	if ok {
-		return Probe{Load: load, Repeat: 1}, true
+		return Probe{Load: load, Repeat: 1, Times: 1}, true
 	}
 	for _, end := range []*level{low, high} { // nothing hangs on one probe
-		if end != nil && len(end.obs) < s.opt.Repeats {
+		if end != nil && !end.lost() && len(end.obs) < s.opt.Repeats {
 			return end.again(), true
 		}
 	}
 	return Probe{}, false
 }
 
-func (l *level) again() Probe { return Probe{Load: l.load, Repeat: len(l.obs) + 1} }
+// again is one more probe of a load. The first shows the way and is short; those that decide are longer, since
+// near the capacity a queue takes its time to show.
+func (l *level) again() Probe {
+	p := Probe{Load: l.load, Repeat: len(l.obs) + len(l.left) + 1, Times: 1}
+	if len(l.obs) > 0 {
+		p.Times = longer
+	}
+	return p
+}
 
-// Observe takes the result of a probe.
+const (
+	longer   = 3 // times as long as the first probe of a load are the others
+	mostLeft = 3 // INVALID probes of a load, after which it is given up
+)
+
+// lost reports whether a load was given up: its probes keep coming out INVALID.
+func (l *level) lost() bool { return len(l.left) >= mostLeft }
+
+// Observe takes the result of a probe. One that is INVALID says nothing about the server: it is left out, and
+// made again.
 func (s *Search) Observe(o Observation) {
 	s.probes++
 	at, found := slices.BinarySearchFunc(s.levels, o.Load, func(l *level, load float64) int {
@@ -64,14 +80,18 @@ func (s *Search) Observe(o Observation) {
 	if !found {
 		s.levels = slices.Insert(s.levels, at, &level{load: o.Load})
 	}
-	s.levels[at].obs = append(s.levels[at].obs, o)
+	if l := s.levels[at]; o.Invalid != "" {
+		l.left = append(l.left, o)
+	} else {
+		l.obs = append(l.obs, o)
+	}
 }
 
 // State is what the probes of a load say so far.
 func (s *Search) State(load float64) State {
 	for _, l := range s.levels {
 		if l.load == load {
-			return s.stateOf(l, s.noise())
+			return s.stateOf(l)
 		}
 	}
 	return Unclear
@@ -80,15 +100,23 @@ func (s *Search) State(load float64) State {
 // Probes counts the probes made.
 func (s *Search) Probes() int { return s.probes }
 
-func (s *Search) noise() []float64 { return spread(s.opt.Objectives, s.levels) }
-
-func (s *Search) stateOf(l *level, noise []float64) State { return l.state(s.opt.Objectives, noise) }
+// stateOf decides about a load. How much its probes differ is told by those of loads up to a fifth lower,
+// too: figures vary the more the fuller a server is.
+func (s *Search) stateOf(l *level) State {
+	var near []*level
+	for _, other := range s.levels {
+		if other.load <= l.load && other.load >= l.load/1.25 {
+			near = append(near, other)
+		}
+	}
+	return l.state(s.opt.Objectives, near)
+}
 
 // ends are the highest load that meets the objectives below any that misses them, and the lowest that
 // misses them; nil where there is none.
-func (s *Search) ends(noise []float64) (low, high *level) {
+func (s *Search) ends() (low, high *level) {
 	for _, l := range s.levels {
-		switch s.stateOf(l, noise) {
+		switch s.stateOf(l) {
 		case Met:
 			low = l
 		case Missed:
@@ -102,7 +130,7 @@ func (s *Search) ends(noise []float64) (low, high *level) {
 func (s *Search) between(low, high *level) (float64, bool) {
 	first, last := s.levels[0], s.levels[len(s.levels)-1]
 	switch {
-	case high == nil && last.load < s.opt.Max:
+	case high == nil && last.load < s.opt.Max && !last.lost(): // a client that cannot send this cannot send more
 		return s.round(min(s.opt.Max, 2*last.load), last.load, math.Inf(1)), true
 	case low == nil && first.load > s.opt.Min:
 		return s.round(max(s.opt.Min, first.load/2), 0, first.load), true

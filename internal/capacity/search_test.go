@@ -12,6 +12,7 @@ import (
 	"spate/internal/config"
 	"spate/internal/rng"
 	"spate/internal/stats"
+	"spate/internal/verdict"
 )
 
 // synthetic is a server of known capacity: its p99 TTFT meets 500 ms exactly at that load.
@@ -21,6 +22,7 @@ type synthetic struct {
 	noise    float64 // of the logarithm of a probe's figure, from probe to probe
 	told     float64 // the noise the probe's own interval tells of
 	fullAt   float64 // load from which the queue grows; 0: none
+	invalid  func(Probe) string
 }
 
 func objectives(t testing.TB, text string) []config.Objective {
@@ -36,10 +38,14 @@ func (s synthetic) probe(seed uint64, p Probe) Observation {
 	draw := rng.New(seed, "synthetic", uint64(p.Load*1e6), uint64(p.Repeat))
 	v := math.Log(500) + s.steep*math.Log(p.Load/s.capacity) + s.noise*draw.NormFloat64()
 	r := Reading{Value: config.Float(math.Exp(v)), Low: config.Float(math.Exp(v - 1.96*s.told)), High: config.Float(math.Exp(v + 1.96*s.told))}
-	return Observation{
-		Load: p.Load, Repeat: p.Repeat, Requests: 300, Readings: []Reading{r, ratio(0, 300)},
-		Saturated: s.fullAt > 0 && p.Load >= s.fullAt,
+	o := Observation{Load: p.Load, Repeat: p.Repeat, Planned: 300 * p.Times, Requests: 300 * p.Times, Readings: []Reading{r, ratio(0, 300)}}
+	if s.fullAt > 0 && p.Load >= s.fullAt {
+		o.Growth, o.Saturated = Growth{By: 50, Variance: 100}, true
 	}
+	if s.invalid != nil {
+		o.Invalid = s.invalid(p)
+	}
+	return o
 }
 
 // find runs a whole search.
@@ -81,7 +87,7 @@ func TestSearchFindsTheTruth(t *testing.T) {
 		{"exact, far from the start", synthetic{capacity: 700, steep: 3}, Options{}, 22, 1.05},
 		{"below the start", synthetic{capacity: 0.4, steep: 2}, Options{}, 16, 1.05},
 		{"concurrency", synthetic{capacity: 37.5, steep: 2}, Options{By: Concurrency}, 18, 1.05},
-		{"little noise", synthetic{capacity: 13, steep: 3, noise: 0.05, told: 0.05}, Options{}, 30, 1.1},
+		{"little noise", synthetic{capacity: 13, steep: 3, noise: 0.05, told: 0.05}, Options{}, 32, 1.1},
 		{"much noise", synthetic{capacity: 13, steep: 3, noise: 0.2, told: 0.2}, Options{}, 60, 1.3},
 		{"noise between runs that no single run shows", synthetic{capacity: 13, steep: 3, noise: 0.15, told: 0.05}, Options{}, 60, 1.3},
 		{"full before it is slow", synthetic{capacity: 1000, steep: 1, fullAt: 13}, Options{}, 16, 1.05},
@@ -147,6 +153,56 @@ func TestSearchSaysWhatItCannotTell(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestInvalidProbesDecideNothing holds that a probe that is INVALID is made again, that a load whose probes stay
+// INVALID is no end of the answer, and that the answer says so.
+func TestInvalidProbesDecideNothing(t *testing.T) {
+	server := synthetic{capacity: 13, steep: 3}
+	plain := find(t, server, Options{}, 1)
+	cases := []struct {
+		name    string
+		invalid func(Probe) string
+		want    Verdict
+		load    float64 // highest met
+		above   float64 // lowest missed
+		note    string
+	}{
+		{"every first one", func(p Probe) string { return map[bool]string{true: "requests left late"}[p.Repeat == 1] }, Found, float64(plain.Load), float64(plain.Above), "INVALID and are left out; the last because requests left late"},
+		{"above 10", func(p Probe) string { return map[bool]string{true: "requests left late"}[p.Load > 10] }, CannotTell, 9.95, math.Inf(1), "nothing is known of this load"},
+		{"all", func(Probe) string { return "requests left late" }, CannotTell, 0, math.Inf(1), "nothing is known of this load"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			server.invalid = c.invalid
+			a := find(t, server, Options{}, 1)
+			if a.Verdict != c.want || math.Abs(float64(a.Load)-c.load) > 1e-9 || float64(a.Above) != c.above {
+				t.Errorf("%s: %v to %v, want %s: %v to %v", a.Verdict, a.Load, a.Above, c.want, c.load, c.above)
+			}
+			if notes := strings.Join(a.Notes, "\n"); !strings.Contains(notes, c.note) {
+				t.Errorf("notes %q do not say %q", notes, c.note)
+			}
+			for _, l := range a.Levels {
+				if len(l.Left) > mostLeft {
+					t.Errorf("%d INVALID probes at %g", len(l.Left), l.Load)
+				}
+			}
+		})
+	}
+}
+
+// TestUnusable holds that a run is left out for what the client did, and not for what the server did.
+func TestUnusable(t *testing.T) {
+	for name, want := range map[string]bool{"failures": false, "cut_off": false, "dropped_work": false, "send_lag": true, "stamp_lag": true, "own_cpu": true} {
+		v := verdict.Verdict{Grade: verdict.InvalidRun, Findings: []verdict.Finding{{Name: name, Level: verdict.Invalid, Sentence: "it is so."}}}
+		if got := Unusable(&v); (got == "it is so") != want {
+			t.Errorf("%s: %q", name, got)
+		}
+		v.Findings[0].Level = verdict.Suspect
+		if got := Unusable(&v); got != "" {
+			t.Errorf("%s only suspect: %q", name, got)
+		}
 	}
 }
 
@@ -291,7 +347,7 @@ func TestSharesAreCountedOverAllProbes(t *testing.T) {
 			for _, n := range c.counts {
 				l.obs = append(l.obs, Observation{Readings: []Reading{ratio(n[0], n[1])}})
 			}
-			if got := l.state(list, []float64{0}); got != c.want {
+			if got := l.state(list, []*level{l}); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})

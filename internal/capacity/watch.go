@@ -3,8 +3,6 @@ package capacity
 import (
 	"fmt"
 	"math"
-	"slices"
-	"sort"
 	"sync"
 	"time"
 
@@ -12,6 +10,13 @@ import (
 	"spate/internal/config"
 	"spate/internal/metrics"
 	"spate/internal/stats"
+)
+
+// How often a probe is looked at while it goes, and how long what is in flight may still take once it
+// is given up.
+const (
+	LookEvery = 100 * time.Millisecond
+	LastGrace = 2 * time.Second
 )
 
 // Watch follows a probe while it goes, and says when there is no use in going on: its queue grows, or
@@ -24,17 +29,11 @@ type Watch struct {
 
 	mu     sync.Mutex
 	broken []int
-	ended  []time.Duration
-	due    []time.Duration
+	ended  []stay
 	seen   []sample
+	grown  Growth
 	reason string
 	full   bool // the reason is a growing queue
-}
-
-// sample is a count of requests at a time.
-type sample struct {
-	at        time.Duration
-	due, done int
 }
 
 // NewWatch watches a probe of so many requests.
@@ -54,8 +53,11 @@ func (w *Watch) Sample(at time.Duration, due, done int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seen = append(w.seen, sample{at, due, done})
-	if w.open && w.reason == "" && growing(w.seen, whileItGoes) {
-		w.reason, w.full = "the queue grows: the server does not keep up", true
+	if !w.open || w.reason != "" {
+		return
+	}
+	if g, plain := plainlyGrows(w.seen, w.ended); plain {
+		w.grown, w.reason, w.full = g, "the queue grows: the server does not keep up", true
 	}
 }
 
@@ -66,8 +68,7 @@ func (w *Watch) Record(r *call.Record) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ended = append(w.ended, r.End)
-	w.due = append(w.due, r.Due)
+	w.ended = append(w.ended, stayOf(r))
 	for i, o := range w.objectives {
 		if breaks(o, r) {
 			w.broken[i]++
@@ -85,7 +86,7 @@ func (w *Watch) Close() error { return nil }
 // breaks reports whether a request is one of those an objective allows few of.
 func breaks(o config.Objective, r *call.Record) bool {
 	if o.Metric == "error_rate" {
-		return r.Outcome == call.Failed || r.Outcome == call.Dropped
+		return (r.Outcome == call.Failed || r.Outcome == call.Dropped) && r.Fault != call.FaultStopped
 	}
 	if !o.IsPct || r.Outcome != call.OK {
 		return false
@@ -123,66 +124,13 @@ func (w *Watch) bearable(o config.Objective) int {
 	return 2 * (n - low + 1)
 }
 
-// Kept reports whether the server kept up with the requests of a probe that came to its end.
-func (w *Watch) Kept() bool {
+// Growth is how much the queue grew over the second half of the probe.
+func (w *Watch) Growth() Growth {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.open {
-		return true
+	if !w.open || w.reason != "" {
+		return w.grown
 	}
-	return !growing(counts(w.due, w.ended), whenOver)
-}
-
-// counts makes samples of when requests were due and when they ended, at the times they were due.
-func counts(due, ended []time.Duration) []sample {
-	due, ended = slices.Clone(due), slices.Clone(ended)
-	slices.Sort(due)
-	slices.Sort(ended)
-	out := make([]sample, len(due))
-	done := 0
-	for i, at := range due {
-		for done < len(ended) && ended[done] <= at {
-			done++
-		}
-		out[i] = sample{at, i + 1, done}
-	}
-	return out
-}
-
-// proof is what it takes to say that a queue grows.
-type proof struct {
-	share  float64 // of the requests of the second half of the probe, fewer end in it
-	chance float64 // the queue grows by more than this many times what chance would let it
-}
-
-// A probe that goes is ended only when it is plain.
-var (
-	whileItGoes = proof{share: 0.8, chance: 3}
-	whenOver    = proof{share: 0.9, chance: 2}
-)
-
-// Fewer requests than these say nothing.
-const (
-	leastDone = 10
-	leastDue  = 30
-)
-
-// growing reports whether a queue grows: by the middle answers had begun to come, since then fewer
-// ended than came, and what is waiting has grown in both quarters by more than chance lets it.
-func growing(seen []sample, p proof) bool {
-	if len(seen) < 4 {
-		return false
-	}
-	last := seen[len(seen)-1]
-	at := func(part float64) sample {
-		from := seen[0].at
-		t := from + time.Duration(part*float64(last.at-from))
-		return seen[min(sort.Search(len(seen), func(i int) bool { return seen[i].at >= t }), len(seen)-1)]
-	}
-	half, later := at(0.5), at(0.75)
-	came, went := float64(last.due-half.due), float64(last.done-half.done)
-	waiting := func(s sample) float64 { return float64(s.due - s.done) }
-	return half.done >= leastDone && came >= leastDue && went < p.share*came &&
-		waiting(later) > waiting(half) && waiting(last) > waiting(later) &&
-		waiting(last)-waiting(half) >= p.chance*math.Sqrt(came)
+	g, _ := growth(counts(w.ended), w.ended)
+	return g
 }

@@ -1,7 +1,9 @@
 package capacity
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +30,29 @@ func served(n int, rate, perSecond float64, latency time.Duration) []call.Record
 	return out
 }
 
+// watched tells a watch of a probe as it goes. It ends it where the watch says so.
+func watched(w *Watch, recs []call.Record) (ended time.Duration) {
+	left := slices.Clone(recs)
+	slices.SortFunc(left, func(a, b call.Record) int { return cmp.Compare(a.End, b.End) })
+	for at := time.Duration(0); len(left) > 0; at += LookEvery {
+		for len(left) > 0 && left[0].End <= at {
+			_ = w.Record(&left[0]) // never fails
+			left = left[1:]
+		}
+		due := 0
+		for i := range recs {
+			if recs[i].Due <= at {
+				due++
+			}
+		}
+		w.Sample(at+time.Hour, due, len(recs)-len(left)) // samples and stamps have clocks of their own
+		if reason, _ := w.Hopeless(); reason != "" {
+			return at
+		}
+	}
+	return 0
+}
+
 func TestWatchNoticesAQueueThatGrows(t *testing.T) {
 	cases := []struct {
 		name    string
@@ -35,48 +60,66 @@ func TestWatchNoticesAQueueThatGrows(t *testing.T) {
 		rate    float64
 		serves  float64
 		latency time.Duration
-		kept    bool
+		early   bool // it is ended
+		grows   bool // it is seen in the end
 	}{
-		{"half load", 300, 10, 20, time.Second, true},
-		{"nearly full", 300, 18, 20, time.Second, true},
-		{"long answers", 300, 10, 20, 12 * time.Second, true},
-		{"answers longer than the probe", 300, 10, 20, 60 * time.Second, true},
-		{"a quarter too much", 300, 25, 20, time.Second, false},
-		{"twice too much", 300, 40, 20, time.Second, false},
-		{"five times too much", 1000, 100, 20, time.Second, false},
-		{"too few to tell", 20, 40, 20, time.Second, true},
+		{"half load", 300, 10, 20, time.Second, false, false},
+		{"nearly full", 300, 18, 20, time.Second, false, false},
+		{"long answers", 300, 10, 20, 12 * time.Second, false, false},
+		{"answers longer than the probe", 300, 10, 20, 60 * time.Second, false, false},
+		{"a third too much", 900, 40, 30, time.Second, true, true},
+		{"twice too much", 300, 40, 20, time.Second, true, true},
+		{"five times too much", 1000, 100, 20, time.Second, true, true},
+		{"too few to tell", 20, 40, 20, time.Second, false, false},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			recs := served(c.n, c.rate, c.serves, c.latency)
 			w := NewWatch(objectives(t, "p99_tpot<9999s"), Rate, c.n)
-			live := NewWatch(objectives(t, "p99_tpot<9999s"), Rate, c.n)
-			var due, ended []time.Duration
-			for i := range recs {
-				if err := w.Record(&recs[i]); err != nil {
-					t.Fatal(err)
-				}
-				due, ended = append(due, recs[i].Due), append(ended, recs[i].End)
+			at := watched(w, recs)
+			reason, full := w.Hopeless()
+			if full != c.early || (reason != "") != c.early {
+				t.Errorf("ended after %v: %q, full %v, want %v", at, reason, full, c.early)
 			}
-			if got := w.Kept(); got != c.kept {
-				t.Errorf("kept up: %v, want %v", got, c.kept)
-			}
-			for _, s := range counts(due, ended) {
-				live.Sample(s.at, s.due, s.done)
-			}
-			reason, full := live.Hopeless()
-			if c.kept && reason != "" {
-				t.Errorf("ended although it keeps up: %s", reason)
-			}
-			if c.rate >= 1.5*c.serves && c.n > 50 && !full {
-				t.Error("not ended although the queue grows")
-			}
+			whole := NewWatch(nil, Rate, c.n)
 			closed := NewWatch(nil, Concurrency, c.n)
-			closed.due, closed.ended = due, ended
-			if !closed.Kept() {
+			for i := range recs {
+				_ = whole.Record(&recs[i])
+				_ = closed.Record(&recs[i])
+			}
+			if s := whole.Growth().Significance(); (s >= someGrowth) != c.grows {
+				t.Errorf("the whole probe grew %.1f times what chance explains, want more than %g: %v", s, someGrowth, c.grows)
+			}
+			if closed.Growth() != (Growth{}) {
 				t.Error("in a closed loop no queue can grow")
 			}
 		})
+	}
+}
+
+// TestABatchThatGrowsIsNoQueue holds that a probe goes on while ever more answers are written at a time, each
+// the slower for it, and nobody waits for a first token: a server on its way to its level.
+func TestABatchThatGrowsIsNoQueue(t *testing.T) {
+	recs := make([]call.Record, 1200)
+	for i := range recs {
+		at := time.Duration(i) * 25 * time.Millisecond
+		first := at + 20*time.Millisecond
+		recs[i] = call.Record{
+			ID: i, Phase: call.Measure, Outcome: call.OK, Due: at, Sent: at, Chunks: []call.Chunk{{At: first}}, FirstToken: first,
+			End: first + time.Second + at/2, Out: call.Count{N: 10},
+		}
+	}
+	w := NewWatch(nil, Rate, len(recs))
+	if at := watched(w, recs); at != 0 {
+		reason, _ := w.Hopeless()
+		t.Errorf("ended after %v: %s", at, reason)
+	}
+	for i := range recs { // the same, behind each other
+		recs[i].FirstToken = recs[i].End - 20*time.Millisecond
+	}
+	w = NewWatch(nil, Rate, len(recs))
+	if at := watched(w, recs); at == 0 {
+		t.Error("a queue that grows was not noticed")
 	}
 }
 

@@ -53,7 +53,7 @@ func (o *capacityOptions) set() *pflag.FlagSet {
 	f.IntVar(&o.search.Repeats, "repeat", 3, "probes behind each end of the answer, at least")
 	f.IntVar(&o.search.Most, "max-repeat", 0, "probes of one load, at most (default two more than --repeat)")
 	f.IntVar(&o.search.Probes, "max-probes", 60, "probes in all, at most")
-	f.StringVar(&o.probeTime, "probe-time", "30s", "how long a probe sends, unless --num-prompts or --duration say it; at least 100 requests")
+	f.StringVar(&o.probeTime, "probe-time", "30s", "how long the first probe of a load sends, the others three times as long, unless --num-prompts or --duration say it; at least 100 requests")
 	f.StringVar(&o.cooldown, "cooldown", "1s", "pause between probes")
 	f.StringVar(&o.cache, "cache", string(sweep.Salt), "prefix cache between probes: salt (prompts begin differently), reset (the server forgets), keep")
 	f.StringVar(&o.predict, "predict", "", "predict with this profile (see spate predict --list) instead of measuring")
@@ -69,10 +69,11 @@ func (o *capacityOptions) set() *pflag.FlagSet {
 const capacityLong = `Find the highest load at which a server keeps its objectives.
 
 The load is doubled until the objectives are missed, then the gap is halved until its ends are as close as
---tolerance says. A load is taken as met or missed when the 95 % interval of every objective says so, over all
+--tolerance says. A load is taken as met or missed when the 99 % interval of every objective says so, over all
 its probes and what they differ by; one that stays open is probed again, and what stays open in the end is
-told as "cannot tell between x and y". A probe whose queue grows is ended early. Every probe is a run of
-bench with a folder of its own, and --resume goes on after an interruption.
+told as "cannot tell between x and y". A probe whose queue grows is ended early, one that is INVALID for what
+the client did is left out and made again. Every probe is a run of bench with a folder of its own, and --resume
+goes on after an interruption.
 
 What is sent is said with the flags of bench. docs/capacity.md describes the search.`
 

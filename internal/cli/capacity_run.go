@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,20 +22,7 @@ import (
 	"spate/internal/runs"
 	"spate/internal/secret"
 	"spate/internal/sweep"
-)
-
-// A probe has at least this many requests, and sends at most that many, unless the user says it.
-const (
-	leastRequests = 100
-	mostRequests  = 20_000
-	perSlot       = 8 // requests for each that is in flight
-)
-
-// How often a probe is looked at while it goes, and how long what is in flight may still take once it
-// is given up.
-const (
-	lookEvery = 100 * time.Millisecond
-	lastGrace = 2 * time.Second
+	"spate/internal/verdict"
 )
 
 // hunt is a search under way.
@@ -139,6 +127,7 @@ func (h *hunt) probe(ctx context.Context, key string, p capacity.Probe) (*capaci
 		return nil, err
 	}
 	obs := h.observation(p, run, watch)
+	obs.Planned = cfg.Load.NumPrompts
 	data, err := json.Marshal(obs)
 	if err != nil {
 		return nil, fmt.Errorf("encode what the probe showed: %w", err)
@@ -159,7 +148,7 @@ func (h *hunt) settings(p capacity.Probe) (*config.Bench, []string, error) {
 		return nil, nil, err
 	}
 	if !plain.Has("num-prompts") && plain.Load.Duration == 0 {
-		extra = append(extra, "--num-prompts="+strconv.Itoa(h.requests(p.Load)))
+		extra = append(extra, "--num-prompts="+strconv.Itoa(capacity.Requests(p.Load, h.o.time*time.Duration(p.Times), h.o.search.By)))
 	}
 	extra = append(extra, "--seed="+strconv.FormatInt(plain.Load.Seed+int64(p.Repeat)-1, 10))
 	args := append(append([]string{}, h.args...), extra...)
@@ -171,15 +160,6 @@ func (h *hunt) settings(p capacity.Probe) (*config.Bench, []string, error) {
 	cfg.Output.Metadata = append(cfg.Output.Metadata,
 		config.KeyValue{Key: "capacity", Value: h.plan.ID}, config.KeyValue{Key: "probe", Value: strconv.Itoa(p.Repeat)})
 	return cfg, append([]string{"spate", "bench"}, secret.Args(args)...), nil
-}
-
-// requests is how many a probe of a load makes.
-func (h *hunt) requests(load float64) int {
-	n := load * h.o.time.Seconds()
-	if h.o.search.By == capacity.Concurrency {
-		n = load * perSlot
-	}
-	return int(min(mostRequests, max(leastRequests, math.Ceil(n))))
 }
 
 // measure makes the probe's run: predicted, or measured under watch.
@@ -213,7 +193,7 @@ func (h *hunt) measure(ctx context.Context, cfg *config.Bench, command []string,
 // look follows a probe, and ends it when the user says so or when there is no use in going on: end
 // ends sending, cancel gives up what is in flight.
 func (h *hunt) look(live *driver.Live, watch *capacity.Watch, end chan<- struct{}, over <-chan struct{}, cancel context.CancelCauseFunc) {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(capacity.LookEvery)
 	defer tick.Stop()
 	var began time.Time
 	for {
@@ -240,7 +220,7 @@ func (h *hunt) look(live *driver.Live, watch *capacity.Watch, end chan<- struct{
 	close(end)
 	select {
 	case <-over:
-	case <-time.After(lastGrace):
+	case <-time.After(capacity.LastGrace):
 		cancel(call.ErrInterrupted)
 	}
 }
@@ -249,15 +229,15 @@ func (h *hunt) look(live *driver.Live, watch *capacity.Watch, end chan<- struct{
 func (h *hunt) observation(p capacity.Probe, run *result.Run, watch *capacity.Watch) *capacity.Observation {
 	s := &run.Summary
 	obs := &capacity.Observation{
-		Load: p.Load, Repeat: p.Repeat, Requests: s.Completed + s.Failed, Readings: capacity.Read(h.o.search.Objectives, s),
-		Served: s.RequestThroughput, Grade: string(run.Verdict.Grade), Run: run.Dir,
+		Load: p.Load, Repeat: p.Repeat, Requests: s.Completed + s.Failed, Readings: capacity.Read(h.o.search.Objectives, s), Growth: watch.Growth(),
+		Served: s.RequestThroughput, Grade: string(run.Verdict.Grade), Invalid: capacity.Unusable(&run.Verdict), Run: run.Dir,
 	}
 	if run.State == result.Interrupted {
 		obs.Aborted, obs.Saturated = watch.Hopeless()
-		obs.Grade = "" // it was cut short on purpose
-		return obs
+		if obs.Invalid == "" {
+			obs.Grade = "" // it was cut short on purpose
+		}
 	}
-	obs.Saturated = !watch.Kept()
 	return obs
 }
 
@@ -276,16 +256,19 @@ func (h *hunt) take(obs capacity.Observation, remark string) {
 	for i, o := range h.o.search.Objectives {
 		say(w, "  %*s", max(10, len(o.Key())), figureText(o, obs.Readings[i]))
 	}
-	if obs.Aborted != "" {
+	switch {
+	case obs.Invalid != "":
+		remark = strings.TrimSpace("INVALID, left out: " + obs.Invalid + " " + remark)
+	case obs.Aborted != "":
 		remark = strings.TrimSpace("ended early: " + obs.Aborted + " " + remark)
-	} else if obs.Saturated {
-		remark = strings.TrimSpace("the queue grew " + remark)
+	case obs.Grade == string(verdict.InvalidRun):
+		remark = strings.TrimSpace("counts: INVALID only for requests the server failed " + remark)
 	}
 	say(w, "  %-7s  %s\n", h.search.State(obs.Load), remark)
 }
 
 func (h *hunt) head(w io.Writer) {
-	say(w, "%5s  %-9s  %11s  %5s  %8s  %8s", "probe", "verdict", h.o.by, "time", "requests", "served/s")
+	say(w, "%5s  %-9s  %11s  %5s  %8s  %8s", "probe", "verdict", h.o.by, "try", "requests", "served/s")
 	for _, o := range h.o.search.Objectives {
 		say(w, "  %*s", max(10, len(o.Key())), o.Key())
 	}
@@ -341,8 +324,8 @@ func (h *hunt) conclude() error {
 func (h *hunt) keep(ctx context.Context) {
 	var entries []runs.Entry
 	for _, l := range h.search.Answer().Levels {
-		for i := range l.Probes {
-			if run, err := result.Open(l.Probes[i].Run); err == nil {
+		for _, o := range slices.Concat(l.Probes, l.Left) {
+			if run, err := result.Open(o.Run); err == nil {
 				entries = append(entries, runs.FromRun(run))
 			}
 		}
@@ -369,7 +352,7 @@ func (h *hunt) print(a *capacity.Answer) {
 	for _, why := range a.Why {
 		say(w, "  %s\n", why)
 	}
-	say(w, "  each decided by 95 %% intervals, over %d probes in all; objectives: %s\n", a.Probes, strings.Join(a.Objectives, ", "))
+	say(w, "  each decided by 99 %% intervals, over %d probes in all; objectives: %s\n", a.Probes, strings.Join(a.Objectives, ", "))
 	for _, n := range a.Notes {
 		say(w, "note: %s\n", n)
 	}

@@ -265,9 +265,9 @@ func TestCapacityOfAnEmbeddedServer(t *testing.T) {
 	}
 	probes := 0
 	for _, l := range a.Levels {
-		for i := range l.Probes {
+		for _, o := range slices.Concat(l.Probes, l.Left) { // on a busy machine some are INVALID
 			probes++
-			run, err := result.Open(l.Probes[i].Run)
+			run, err := result.Open(o.Run)
 			if err != nil || run.Plan.RequestRate == nil || *run.Plan.RequestRate != l.Load {
 				t.Errorf("probe at %g: %v, %+v", l.Load, err, run)
 			}

@@ -21,5 +21,5 @@ tests takes minutes and wants an idle machine.`,
 
 // selftests are the tests, one line each.
 func selftests(p Process) []*cobra.Command {
-	return []*cobra.Command{newSelftestVerdict(p)}
+	return []*cobra.Command{newSelftestVerdict(p), newSelftestCapacity(p)}
 }

@@ -280,7 +280,7 @@ func (r *serverRunner) watched(ctx context.Context, o *tune.Observation, cfg *co
 // look follows a run. It ends sending when the user says so, when the server has died, and when a trial is
 // certain to be worse than the best; what is in flight then is given up a little later.
 func (r *serverRunner) look(o *tune.Observation, live *driver.Live, watch *capacity.Watch, end chan<- struct{}, over <-chan struct{}, cancel context.CancelCauseFunc) string {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(capacity.LookEvery)
 	defer tick.Stop()
 	var began time.Time
 	why := ""
@@ -310,7 +310,7 @@ func (r *serverRunner) look(o *tune.Observation, live *driver.Live, watch *capac
 	close(end)
 	select {
 	case <-over:
-	case <-time.After(lastGrace):
+	case <-time.After(capacity.LastGrace):
 		cancel(call.ErrInterrupted)
 	}
 	return why

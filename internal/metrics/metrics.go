@@ -43,6 +43,7 @@ type Run struct {
 	SteadyThreshold float64   // share of MaxConcurrency; 0 means 0.95
 	SteadyMinWindow float64   // seconds; 0 means 10 s or a tenth of the run, whichever is longer
 	NoSteady        bool      // leave the plateau out
+	Intervals       []string  // latencies that get bootstrap intervals, as in "ttft"; nil: all
 	Seed            uint64    // of the bootstrap
 }
 

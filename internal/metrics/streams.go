@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"slices"
+
 	"spate/internal/rng"
 	"spate/internal/stats"
 )
@@ -133,7 +135,7 @@ func (z *summarizer) itlCI() *CI {
 
 // bootstrap gives the intervals in milliseconds; nil when there are too few requests.
 func (z *summarizer) bootstrap(name string, g stats.Groups) *CI {
-	if len(g.Values) == 0 {
+	if len(g.Values) == 0 || z.run.Intervals != nil && !slices.Contains(z.run.Intervals, name) {
 		return nil
 	}
 	b := stats.Bootstrap(g, ciPercentiles, confidence, rng.New(z.run.Seed, "metrics/bootstrap/"+name))
