@@ -198,6 +198,7 @@ type Body struct {
 type Dataset struct {
 	Name             string  `json:"name"`
 	Path             string  `json:"path,omitempty"`
+	MediaPath        string  `json:"allowed_local_media_path,omitempty"` // further folders whose files rows may name
 	InputLen         *int    `json:"input_len,omitempty"`
 	OutputLen        *int    `json:"output_len,omitempty"`
 	InputDist        string  `json:"input_dist,omitempty"` // a law for random lengths, as workload.ParseDist reads it

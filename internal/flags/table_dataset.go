@@ -127,6 +127,7 @@ func fileFlags(d *config.Dataset) []Def {
 		{Name: "sharegpt-output-len", Group: GroupDataset, VLLM: true, value: maybeInt(&d.ShareGPT.OutputLen), Meta: "TOKENS", Help: "output length of sharegpt; without it, as long as the recorded answer"},
 		{Name: "custom-output-len", Group: GroupDataset, VLLM: true, Default: "256", value: integer(&d.Custom.OutputLen), Meta: "TOKENS", Help: "output length of custom; -1 takes output_tokens from the row"},
 		{Name: "custom-ensure-client-side-data", Group: GroupDataset, VLLM: true, value: toggle(&d.Custom.EnsureClientSideData), Help: "send the images of custom_image as data, not by their address"},
+		{Name: "allowed-local-media-path", Group: GroupDataset, value: str(&d.MediaPath), Meta: "DIR", Help: "folders, with commas between them, whose pictures, videos and sounds rows may name beside those in the dataset's own folder"},
 	}
 }
 

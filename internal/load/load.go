@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"spate/internal/config"
+	"spate/internal/media"
 	"spate/internal/schedule"
 	"spate/internal/workload"
 )
@@ -118,5 +119,13 @@ func Workload(c *config.Bench, open func(path string) (workload.File, error), un
 		w.Output = d.Custom.OutputLen
 	}
 	others(&w, c)
+	folders := media.New(d.Path, d.MediaPath)
+	w.Media.Open = func(name string) (workload.File, error) {
+		f, err := folders.Open(name)
+		if err != nil {
+			return nil, err // a nil *os.File would be a File
+		}
+		return f, nil
+	}
 	return w
 }

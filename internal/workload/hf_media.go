@@ -266,6 +266,13 @@ func mediaType(b []byte) string {
 		{0, "OggS", "audio/ogg"},
 		{0, "ID3", "audio/mp3"},
 		{0, "\xff\xfb", "audio/mp3"},
+		{0, "\xff\xf3", "audio/mp3"},
+		{0, "\xff\xf2", "audio/mp3"},
+		{0, "\xff\xfa", "audio/mp3"},
+		{0, "II*\x00", "image/tiff"},
+		{0, "MM\x00*", "image/tiff"},
+		{4, "ftypavif", "image/avif"},
+		{4, "ftyphei", "image/heic"},
 		{4, "ftyp", "video/mp4"},
 		{8, "AVI ", "video/x-msvideo"},
 		{0, "\x1aE\xdf\xa3", "video/webm"},
@@ -276,6 +283,20 @@ func mediaType(b []byte) string {
 			}
 			return k.kind
 		}
+	}
+	return ""
+}
+
+// mediaAs is the type of a file that is said to be an image, a video or a sound; empty when it is not. Some kinds of
+// files hold videos as well as sounds.
+func mediaAs(kind string, b []byte) string {
+	mime := mediaType(b)
+	what, form, _ := strings.Cut(mime, "/")
+	switch {
+	case what == kind:
+		return mime
+	case kind == "audio" && (form == "mp4" || form == "webm"), kind == "video" && form == "ogg":
+		return kind + "/" + form
 	}
 	return ""
 }
@@ -332,7 +353,8 @@ func (h *hub) bytes(m *medium) ([]byte, error) {
 	if m.remote() {
 		return nil, fmt.Errorf("%.60s: spate downloads nothing, and a sound must go with the request", m.name)
 	}
-	return content(&h.cfg, strings.TrimPrefix(m.name, "file://"))
+	data, _, err := content(&h.cfg, strings.TrimPrefix(m.name, "file://"), m.kind)
+	return data, err
 }
 
 // part is a medium as a part of a message: by its address where it has one, else by its content.
@@ -345,8 +367,8 @@ func (h *hub) part(m *medium) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	kind := mediaType(data)
-	if kind == "" {
+	kind := mediaAs(m.kind, data)
+	if kind == "" { // bytes that stood in the row itself
 		kind = m.kind + "/" + strings.TrimPrefix(path.Ext(m.name), ".")
 	}
 	if put == nil {

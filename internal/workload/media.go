@@ -29,6 +29,9 @@ type Media struct {
 	Sizes   []PictureSize
 	Inline  bool // files are sent as data instead of by their address
 	Message bool // audio goes into a chat message
+
+	// Open opens a file that a row names. Rows are foreign: it decides which files may be sent. nil allows none.
+	Open func(name string) (File, error)
 }
 
 // PictureSize is a size and how likely it is; several frames are a video.
@@ -341,50 +344,40 @@ func (a *album) url(name string) (string, error) {
 	if !a.cfg.Media.Inline {
 		return "file://" + local, nil
 	}
-	data, err := content(&a.cfg, local)
+	data, kind, err := content(&a.cfg, local, "image")
 	if err != nil {
 		return "", err
 	}
-	kind := strings.TrimPrefix(strings.ToLower(path.Ext(local)), ".")
-	if kind == "jpg" || kind == "" {
-		kind = "jpeg"
-	}
-	return dataURL("image/"+kind, data), nil
+	return dataURL(kind, data), nil
 }
 
-// content reads a file as named, or beside the dataset's own.
-func content(cfg *Config, name string) ([]byte, error) {
+// content reads a file of media, and tells its type by what is in it: a file that is no picture is not sent as one.
+func content(cfg *Config, name, kind string) (data []byte, mime string, err error) {
 	file, err := openMedia(cfg, name)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	data, err := io.ReadAll(file)
+	data, err = io.ReadAll(file)
 	if err = errors.Join(err, file.Close()); err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
+		return nil, "", fmt.Errorf("read %s: %w", name, err)
 	}
-	return data, nil
+	if mime = mediaAs(kind, data); mime == "" {
+		return nil, "", fmt.Errorf("media file %q: by its content it is no %s of a known kind, and is not sent", name, kind)
+	}
+	return data, mime, nil
 }
 
-// openMedia looks for a file where the name says, then beside the dataset.
+// openMedia opens a file of media, where that is allowed.
 func openMedia(cfg *Config, name string) (File, error) {
-	file, err := cfg.Open(name)
-	for _, dir := range []string{path.Dir(cfg.Path), cfg.Path} {
-		if err == nil || path.IsAbs(name) {
-			break
-		}
-		if beside, other := cfg.Open(path.Join(dir, name)); other == nil {
-			file, err = beside, nil
-		}
+	if cfg.Media.Open == nil {
+		return nil, fmt.Errorf("media file %q: no folder of media is allowed here", name)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("open media: %w", err)
-	}
-	return file, nil
+	return cfg.Media.Open(name)
 }
 
 // speech puts a sound file into a request: as such, or into a chat message.
 func (a *album) speech(req *call.Request, name, text string) error {
-	data, err := content(&a.cfg, strings.TrimPrefix(name, "file://"))
+	data, mime, err := content(&a.cfg, strings.TrimPrefix(name, "file://"), "audio")
 	if err != nil {
 		return err
 	}
@@ -392,10 +385,7 @@ func (a *album) speech(req *call.Request, name, text string) error {
 		req.Prompt.Text, req.Prompt.Audio = text, &call.Audio{Name: path.Base(name), Data: data, Seconds: wavSeconds(data)}
 		return nil
 	}
-	kind := strings.TrimPrefix(path.Ext(name), ".")
-	if kind == "" {
-		kind = "wav"
-	}
+	_, kind, _ := strings.Cut(mime, "/")
 	req.Prompt.Messages, err = rawJSON([]any{map[string]any{"role": "user", "content": []any{textPart(text), audioPart(kind, data)}}})
 	return err
 }

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -245,7 +246,7 @@ func TestAlbums(t *testing.T) {
 	open, _ := files(map[string]string{
 		"d/i.jsonl": `{"prompt": "acegi", "image_files": ["a.png", "http://x/b.jpg"]}` + "\n" +
 			`{"content": [{"type": "image", "image": "a.png"}, {"type": "text", "text": "ace"}, {"type": "image_url", "image_url": {"url": "file:///d/a.png"}}]}`,
-		"d/a.png": "PNG", "/d/a.png": "PNG",
+		"d/a.png": smallPNG, "/d/a.png": smallPNG, "d/lie.png": "root:x:0:0", "d/lie.jsonl": `{"prompt": "ace", "image_files": ["lie.png"]}`,
 		"d/s.jsonl": `{"prompt": "", "audio": "s.wav", "output_tokens": 9}`, "d/s.wav": wav(1.5),
 	})
 	cfg := Config{Dataset: "custom_mm", Path: "d/i.jsonl", Open: open, Chat: true, Output: 4, NoShuffle: true}
@@ -264,8 +265,20 @@ func TestAlbums(t *testing.T) {
 		t.Error(d)
 	}
 	cfg.Media.Inline = true
-	if d := cmp.Diff([][]string{{"acegi", "data:image/png;base64,UE5H", "http://x/b.jpg", "6 4"}, {"data:image/png;base64,UE5H", "ace", "data:image/png;base64,UE5H", "4 4"}}, urls(cfg)); d != "" {
+	png := "data:image/png;base64," + base64.StdEncoding.EncodeToString([]byte(smallPNG))
+	if d := cmp.Diff([][]string{{"acegi", png, "http://x/b.jpg", "6 4"}, {png, "ace", png, "4 4"}}, urls(cfg)); d != "" {
 		t.Error(d)
+	}
+	lie := cfg
+	lie.Path, lie.Media.Open = "d/lie.jsonl", beside(open, "d/lie.jsonl")
+	s, err := New(lie, &letters{}, nil)
+	if err == nil {
+		s.Start(context.Background())
+		_, err = s.Next(context.Background())
+		_ = s.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "by its content it is no image") {
+		t.Errorf("a file that is no image: %v", err)
 	}
 	cfg.Dataset, cfg.Path, cfg.Output = "custom_audio", "d/s.jsonl", FromData
 	got, _ := requests(t, cfg, nil, nil)

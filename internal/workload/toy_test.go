@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"path"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -139,12 +140,27 @@ func drain(t testing.TB, s *Stream) []call.Request {
 // requests makes all requests of a configuration.
 func requests(t testing.TB, cfg Config, tok Tokenizer, tmpl Template) ([]call.Request, []string) {
 	t.Helper()
+	if cfg.Media.Open == nil && cfg.Open != nil {
+		cfg.Media.Open = beside(cfg.Open, cfg.Path)
+	}
 	s, err := New(cfg, tok, tmpl)
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := drain(t, s)
 	return all, s.Notes()
+}
+
+// beside opens media by their own name, then in the folder of the dataset, then in the dataset that is a folder.
+func beside(open func(string) (File, error), dataset string) func(string) (File, error) {
+	return func(name string) (file File, err error) {
+		for _, at := range []string{name, path.Join(path.Dir(dataset), name), path.Join(dataset, name)} {
+			if file, err = open(at); err == nil {
+				return file, nil
+			}
+		}
+		return nil, err
+	}
 }
 
 // texts are the prompts of requests.

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package media
+
+const nonBlocking = 0
