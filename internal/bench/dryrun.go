@@ -99,7 +99,7 @@ func (s *session) printPlan(w io.Writer, title string, p workload.Plan) error {
 	for _, n := range append(s.notes, p.Notes...) {
 		row("note", "%s", n)
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, c.Scrub(b.String()))
 	return err
 }
 

@@ -85,7 +85,8 @@ func (s *session) vllm(recs []call.Record) *interop.VLLM {
 		RequestRate: float64(c.Load.RequestRate), Burstiness: float64(c.Load.Burstiness),
 		MaxConcurrency: c.Load.MaxConcurrency, Spec: r.Spec,
 	}
-	for _, kv := range c.Output.Metadata {
+	safe := c.Redacted()
+	for _, kv := range safe.Output.Metadata {
 		v.Metadata = append(v.Metadata, kv.Key+"="+kv.Value)
 	}
 	if c.Load.RampUp != "" {

@@ -142,7 +142,7 @@ func startServer(ctx context.Context, p Process, spec launch.Spec) (*launch.Serv
 			text += fmt.Sprintf(", %g requests of full length at once", facts.MaxConcurrency)
 		}
 	}
-	say(p.Stderr, "%s; log: %s\n", text, srv.Log)
+	say(p.Stderr, "%s; log: %s\nprotection if spate is killed: %s\n", text, srv.Log, srv.Protection)
 	return srv, nil
 }
 
@@ -218,6 +218,7 @@ func launchFor(ctx context.Context, p Process, cfg *config.Bench) (*launch.Serve
 		return nil, err // with the log's place in it
 	}
 	cfg.Target.BaseURLs = []string{srv.URL}
+	cfg.Launch.Protection = srv.Protection
 	if cfg.Observe.ServerLog == "" && !cfg.Observe.Off {
 		cfg.Observe.ServerLog = srv.Log
 	}

@@ -459,6 +459,8 @@ type Launch struct {
 	Log     string        `json:"log,omitempty"`
 	GPUs    string        `json:"gpus,omitempty"`               // numbers or UUIDs, the only ones the server sees
 	UsedOK  string        `json:"gpu_memory_used_ok,omitempty"` // what others may use of their memory
+
+	Protection string `json:"protection,omitempty"` // what ends all the server started, should spate be killed; known once it runs
 }
 
 // Sim asks for the embedded server and says how it behaves. Its draws use the run's seed.

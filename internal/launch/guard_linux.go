@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -42,6 +43,10 @@ func endGroup(pid int, force bool) {
 // loses its own, and ends the whole tree when told to or when the pipe on descriptor 3 ends. It tells on
 // descriptor 4 what becomes of the command, and cleans up at the end. It returns the exit code.
 func Guard(args []string) int {
+	if len(args) > 0 && args[0] == watchFlag {
+		return watch(args[1:])
+	}
+	mark, cgroup, watched, args := protections(args)
 	cleanup, command := guardWords(args)
 	runtime.LockOSThread() // the signal at a parent's death is the thread's
 	hears, tells := os.NewFile(3, "hears"), os.NewFile(4, "tells")
@@ -54,18 +59,30 @@ func Guard(args []string) int {
 	}
 	syscall.CloseOnExec(3)
 	syscall.CloseOnExec(4)
+	sys := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if dir, err := os.Open(cgroup); cgroup != "" && err == nil {
+		defer func() { _ = dir.Close() }() // only a place
+		sys.UseCgroupFD, sys.CgroupFD = true, int(dir.Fd())
+	}
 	p, err := os.StartProcess(command[0], command, &os.ProcAttr{ //nolint:gosec // the user's own command
-		Files: []*os.File{nil, os.Stdout, os.Stderr},
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+		Files: []*os.File{nil, os.Stdout, os.Stderr}, Env: slices.Concat(os.Environ(), []string{mark}), Sys: sys,
 	})
 	if err != nil {
 		_, _ = fmt.Fprintf(tells, "error %v\n", err)
 		return 1
 	}
 	_, _ = fmt.Fprintf(tells, "pid %d\n", p.Pid)
-	g := &guard{}
+	g := &guard{cgroup: cgroup}
 	go g.obey(hears)
-	code := reap(p.Pid, tells)
+	if watched {
+		syscall.CloseOnExec(5)
+		go func() {
+			_, _ = os.NewFile(5, "watcher").Read(make([]byte, 1)) // its end: the watcher was killed
+			g.alone.Store(true)
+			g.orphaned()
+		}()
+	}
+	code := reap(p.Pid, tells, &g.alone)
 	g.mu.Lock()
 	g.over = true // what cleans up is not to be ended
 	g.mu.Unlock()
@@ -78,8 +95,10 @@ func Guard(args []string) int {
 
 // guard ends the tree below this process.
 type guard struct {
-	mu   sync.Mutex
-	over bool // nothing of the tree is left
+	mu     sync.Mutex
+	over   bool // nothing of the tree is left
+	cgroup string
+	alone  atomic.Bool // the watcher was killed
 }
 
 // orphanGrace is how long a server may take to end after spate was killed: long enough for a client of a
@@ -97,21 +116,40 @@ func (g *guard) obey(hears io.Reader) {
 		case n == 1:
 			g.kill()
 		case err != nil:
-			g.signal(syscall.SIGTERM) // once: to many a second one means that it is urgent
-			for end := time.Now().Add(orphanGrace); g.signal(0) && time.Now().Before(end); {
-				time.Sleep(20 * time.Millisecond)
-			}
-			g.kill()
+			g.orphaned()
 			return
 		}
 	}
 }
 
-// kill ends all; what forks while it is killed is killed the next time.
-func (g *guard) kill() {
-	for g.signal(syscall.SIGKILL) {
-		time.Sleep(5 * time.Millisecond)
+// orphaned ends all when nobody is left to ask for it.
+func (g *guard) orphaned() {
+	g.signal(syscall.SIGTERM) // once: to many a second one means that it is urgent
+	for end := time.Now().Add(orphanGrace); g.signal(0) && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond)
 	}
+	g.kill()
+}
+
+// kill ends all; what forks while it is killed is killed the next time. What cannot be killed for killFor is left: a
+// process that waits for a broken disk or driver does not end at all, and spate says so.
+func (g *guard) kill() {
+	for end := time.Now().Add(killFor); !g.done(); {
+		g.signal(syscall.SIGKILL)
+		endCgroup(g.cgroup)
+		chase(os.Getpid())
+		if time.Now().After(end) {
+			os.Exit(1)
+		}
+	}
+}
+
+// done reports whether nothing of the tree is left. What forks all the time may be missing from a list of processes:
+// only a guard without any child is.
+func (g *guard) done() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.over
 }
 
 // signal sends a signal to every process below this one, and reports whether there was any. Signal 0 only asks.
@@ -129,7 +167,7 @@ func (g *guard) signal(sig syscall.Signal) bool {
 }
 
 // reap waits until nothing of the tree is left.
-func reap(first int, tells io.Writer) int {
+func reap(first int, tells io.Writer, alone *atomic.Bool) int {
 	code := 0
 	for {
 		var status syscall.WaitStatus
@@ -143,6 +181,9 @@ func reap(first int, tells io.Writer) int {
 			how := fmt.Sprintf("exit status %d", status.ExitStatus())
 			if code = status.ExitStatus(); status.Signaled() {
 				how, code = "signal: "+status.Signal().String(), 128+int(status.Signal())
+			}
+			if alone.Load() {
+				how = "its guard was killed: " + how
 			}
 			_, _ = fmt.Fprintf(tells, "ended %s\n", how)
 		}

@@ -49,6 +49,8 @@ type Server struct {
 	Log     string
 	Took    time.Duration // to be ready
 
+	Protection string // what ends all it started, should spate be killed
+
 	Unchecked string // why it was not checked that the GPUs' memory is free; empty: it was
 
 	spec Spec
@@ -59,6 +61,9 @@ type Server struct {
 	tell    io.WriteCloser
 	group   bool
 	secrets []string // that its log may quote
+	mark    string   // in the environment of all it starts
+	cgroup  string   // it lives in; empty: none
+	left    error    // what of it could not be ended, known when exited is closed
 	before  int64    // bytes in the log before this start
 
 	exited chan struct{} // closed when the whole tree is gone
@@ -207,6 +212,7 @@ func (s *Server) run() error {
 		return err
 	}
 	s.pid, s.main, s.group = cmd.Process.Pid, cmd.Process.Pid, true
+	s.Protection = "its process group alone: what leaves it is not ended"
 	go func() {
 		s.over(endOf(cmd.Wait()))
 		s.cleanUp()
@@ -238,7 +244,7 @@ func (s *Server) runGuarded(words []string, out *os.File) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("make a pipe: %w", err), hears.Close(), tell.Close())
 	}
-	args := slices.Concat(s.spec.Guard[1:], guardArgs(s.cleanup), words)
+	args := slices.Concat(s.spec.Guard[1:], s.protect(), guardArgs(s.cleanup), words)
 	cmd := exec.Command(s.spec.Guard[0], args...) //nolint:gosec // this program itself
 	cmd.Stdout, cmd.Stderr, cmd.Env = out, out, append(os.Environ(), s.spec.Env...)
 	cmd.ExtraFiles = []*os.File{hears, tells}
@@ -266,6 +272,7 @@ func (s *Server) runGuarded(words []string, out *os.File) error {
 			s.over("its guard ended: " + endOf(err))
 			endGroup(s.main, true)
 		}
+		s.left = s.remains()
 		mask(s.Log, s.secrets)
 		close(s.exited)
 	}()
@@ -331,7 +338,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	if s.group {
 		endGroup(s.main, true) // what it started may outlive it
 	}
-	if err := released(ctx, s.URL); err != nil {
+	if err := errors.Join(s.left, released(ctx, s.URL)); err != nil {
 		return err
 	}
 	return s.gpuAfter(ctx)

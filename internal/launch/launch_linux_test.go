@@ -285,6 +285,110 @@ func TestNothingSurvivesKillNine(t *testing.T) {
 	}
 }
 
+// TestAnyTwoOfThreeMayBeKilled kills spate, the watcher and the guard, one or two of them at once: whoever is left ends
+// the server with a child that has left its session and ignores SIGTERM.
+func TestAnyTwoOfThreeMayBeKilled(t *testing.T) {
+	for _, who := range [][]string{{"guard"}, {"watcher"}, {"guard", "spate"}, {"watcher", "spate"}, {"guard", "watcher"}} {
+		t.Run(strings.Join(who, " and "), func(t *testing.T) {
+			t.Parallel()
+			cmd, pids := owner(t)
+			defer func() {
+				_ = cmd.Process.Kill() // where it was not killed yet
+				_ = cmd.Wait()
+			}()
+			server, watcher, child := pids[0], pids[1], pids[2]
+			tree := below(watcher)
+			guard := tree[0]
+			if !slices.Contains(tree, server) || !slices.Contains(tree, child) || guard == server {
+				t.Fatalf("below the watcher %d are %v, with the server %d and its child %d", watcher, tree, server, child)
+			}
+			of := map[string]int{"spate": cmd.Process.Pid, "watcher": watcher, "guard": guard}
+			for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // none sees another go
+				for _, name := range who {
+					if err := syscall.Kill(of[name], sig); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			for _, pid := range tree {
+				gone(t, pid)
+			}
+		})
+	}
+}
+
+// TestReforkingChildIsEnded holds that a process which is a new one every moment does not get away.
+func TestReforkingChildIsEnded(t *testing.T) {
+	dir := t.TempDir()
+	script := filepath.Join(dir, "again.sh")
+	if err := os.WriteFile(script, []byte("trap '' TERM HUP\n/bin/sh \"$0\" &\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := spec(dir, "plain")
+	s.Command = []string{"/bin/sh", "-c", "/bin/sh " + script + " & exec " + Words(s.Command)}
+	srv := start(t, s)
+	if len(marked(srv.mark)) < 2 {
+		t.Errorf("processes with the mark: %v", marked(srv.mark))
+	}
+	if err := srv.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if left := marked(srv.mark); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestCgroupIsUsedOnlyWhereItCanBeEnded makes one below a folder that is no file system of cgroups.
+func TestCgroupIsUsedOnlyWhereItCanBeEnded(t *testing.T) {
+	dir := t.TempDir()
+	own := filepath.Join(dir, "own")
+	if err := os.WriteFile(own, []byte("4:memory:/x\n0::/\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := newCgroup(dir, own); got != "" {
+		t.Errorf("%s was taken for a cgroup", got)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
+
+// TestLogIsItsOwnersAndNoLink holds that a log is private, loses the secrets it quotes, and is not written through a link.
+func TestLogIsItsOwnersAndNoLink(t *testing.T) {
+	dir := t.TempDir()
+	s := spec(dir, "plain")
+	s.Command = []string{"/bin/sh", "-c", "echo key is ${MY_API_KEY}; exec " + Words(s.Command)}
+	s.Env = []string{"MY_API_KEY=birchXcedar"}
+	srv := start(t, s)
+	if err := srv.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(srv.Log)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if data, err := os.ReadFile(srv.Log); err != nil || strings.Contains(string(data), "birchXcedar") || !strings.Contains(string(data), "key is REDACTED") {
+		t.Errorf("%v: %.200s", err, data)
+	}
+	victim := filepath.Join(dir, "victim")
+	if err := os.WriteFile(victim, []byte("kept"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Log = filepath.Join(dir, "link.log")
+	if err := os.Symlink(victim, s.Log); err != nil {
+		t.Fatal(err)
+	}
+	if srv, err := Start(t.Context(), s); err == nil || !strings.Contains(err.Error(), "link") {
+		t.Errorf("a log that is a link: %v", err)
+		if err == nil {
+			_ = srv.Stop(t.Context())
+		}
+	}
+	if data, err := os.ReadFile(victim); err != nil || string(data) != "kept" {
+		t.Errorf("the file behind the link: %q, %v", data, err)
+	}
+}
+
 func TestGuardKilledTakesTheServerAlong(t *testing.T) {
 	srv := start(t, spec(t.TempDir(), "plain"))
 	if err := syscall.Kill(srv.pid, syscall.SIGKILL); err != nil {
