@@ -140,13 +140,7 @@ func (t *tokens) settle(r *call.Record) {
 
 func (t *tokens) count(r *call.Record) call.Count {
 	if t.local == nil {
-		n := 0
-		for _, c := range r.Chunks {
-			if c.Kind != 0 {
-				n++
-			}
-		}
-		return call.Count{N: n, From: call.FromChunks}
+		return chunkCount(r)
 	}
 	e, ok := t.pool.Get().(*tokenizer.Encoder)
 	if !ok {
@@ -157,7 +151,21 @@ func (t *tokens) count(r *call.Record) call.Count {
 	for _, text := range []string{r.Thoughts, r.Text, r.ToolText} {
 		n += len(e.Encode(nil, text, false))
 	}
+	if t.local.Err() != nil {
+		return chunkCount(r)
+	}
 	return call.Count{N: n, From: call.FromTokenizer}
+}
+
+// chunkCount takes every chunk with content for a token.
+func chunkCount(r *call.Record) call.Count {
+	n := 0
+	for _, c := range r.Chunks {
+		if c.Kind != 0 {
+			n++
+		}
+	}
+	return call.Count{N: n, From: call.FromChunks}
 }
 
 // splitKinds counts reasoning and tool-call tokens from the chunks where the server did not.

@@ -160,3 +160,27 @@ func TestNoPipesNoDevices(t *testing.T) {
 		}
 	}
 }
+
+// TestHostileTokenizerEndsTheRun names a tokenizer whose pattern takes longer than any text is worth.
+func TestHostileTokenizerEndsTheRun(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "tokenizer.json")
+	vocab := []string{`"[UNK]":0`}
+	for i := range 50 {
+		vocab = append(vocab, fmt.Sprintf(`"%s":%d`, strings.Repeat("a", i+1), i+1))
+	}
+	text := `{"added_tokens":[],"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a|aa)+$"},"behavior":"Isolated","invert":true},` +
+		`"decoder":{"type":"Fuse"},"model":{"type":"WordPiece","unk_token":"[UNK]","continuing_subword_prefix":"","max_input_chars_per_word":1000,"vocab":{` + strings.Join(vocab, ",") + `}}}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	data := filepath.Join(t.TempDir(), "prompts.jsonl")
+	if err := os.WriteFile(data, []byte(`{"prompt":"`+strings.Repeat("a", 80)+`!"}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := prepare(t, nil, "bench", "--base-url", quick(t).URL(), "--tokenizer", file, "--num-prompts", "2", "--dataset-name", "custom", "--dataset-path", data, "--custom-output-len", "4").run()
+	if e.code == ExitDone {
+		t.Errorf("the run ended well\n%s", e.stderr)
+	}
+	has(t, "standard error", e.stderr, `the pattern "(a|aa)+$" takes more than 1s`)
+}

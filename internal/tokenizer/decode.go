@@ -18,7 +18,12 @@ func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) string {
 }
 
 // AppendDecode appends the text of ids to dst.
-func (t *Tokenizer) AppendDecode(dst []byte, ids []int32, skipSpecial bool) []byte {
+func (t *Tokenizer) AppendDecode(dst []byte, ids []int32, skipSpecial bool) (text []byte) {
+	text = dst
+	if t.trouble.first.Load() != nil {
+		return text
+	}
+	defer t.trouble.rescue()
 	for i, id := range ids {
 		if !t.decodes(id, skipSpecial) {
 			kept := append(make([]int32, 0, len(ids)), ids[:i]...)

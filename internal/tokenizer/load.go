@@ -173,6 +173,10 @@ func parseAny(data []byte, name string) (*Tokenizer, error) {
 
 // Parse reads the content of a tokenizer.json.
 func Parse(data []byte) (*Tokenizer, error) {
+	return within(func() (*Tokenizer, error) { return parse(data) })
+}
+
+func parse(data []byte) (*Tokenizer, error) {
 	var f file
 	if err := json.Unmarshal(data, &f); err != nil {
 		return nil, fmt.Errorf("tokenizer.json: %w", err)

@@ -129,6 +129,7 @@ func prepend(p string) normalizer {
 		if s == "" {
 			return s
 		}
+		grown("Prepend", len(s), len(p)+len(s))
 		return p + s
 	}
 }
@@ -140,7 +141,7 @@ func newReplace(n *node) (normalizer, error) {
 		if old == "" {
 			return func(s string) string { return s }, nil
 		}
-		return func(s string) string { return strings.ReplaceAll(s, old, with) }, nil
+		return func(s string) string { return replaceAll(s, old, with) }, nil
 	}
 	if n.Pattern.Regex == nil {
 		return nil, fmt.Errorf("normalizer Replace has no pattern")
@@ -154,6 +155,7 @@ func newReplace(n *node) (normalizer, error) {
 		var b strings.Builder
 		for _, m := range re.spans(nil, s) {
 			if m.match {
+				grown("Replace", len(s), b.Len()+len(with))
 				b.WriteString(with)
 			} else {
 				b.WriteString(s[m.start:m.end])

@@ -38,6 +38,9 @@ func newTemplate(n *node) (prefix, suffix []int32, err error) {
 			return nil, nil, err
 		}
 		prefix, suffix = append(before, prefix...), append(suffix, after...)
+		if err := whole(prefix, suffix); err != nil {
+			return nil, nil, err
+		}
 	}
 	return prefix, suffix, nil
 }
@@ -57,6 +60,9 @@ func (n *node) template() (before, after []int32, err error) {
 				before = append(before, special.IDs...)
 			} else {
 				after = append(after, special.IDs...)
+			}
+			if err := whole(before, after); err != nil {
+				return nil, nil, err
 			}
 		}
 	}

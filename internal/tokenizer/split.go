@@ -62,13 +62,14 @@ func compile(expr string) (regex, error) {
 	if err != nil {
 		return regex{}, fmt.Errorf("pattern %q: %w", expr, err)
 	}
+	re.MatchTimeout = matchTime
 	return regex{re}, nil
 }
 
 func (r regex) spans(dst []span, s string) []span {
 	at := 0
-	// An error here is the engine giving up; what it did not reach stays whole.
-	found, _ := r.re.FindAllStringIndex(s, -1)
+	found, err := r.re.FindAllStringIndex(s, -1)
+	gaveUp(r.re, len(s), err)
 	for _, m := range found {
 		dst = appendSpan(dst, span{at, m[0], false})
 		dst = appendSpan(dst, span{m[0], m[1], true})
@@ -342,7 +343,7 @@ func newMetaspace(n *node) (splitter, error) {
 		return nil, err
 	}
 	return func(dst []piece, p piece) []piece {
-		p.text = strings.ReplaceAll(p.text, " ", mark)
+		p.text = replaceAll(p.text, " ", mark)
 		if !strings.HasPrefix(p.text, mark) && (scheme == "always" || scheme == "first" && p.first) {
 			p.text = mark + p.text
 		}

@@ -1,7 +1,7 @@
 package tokenizer
 
 // Tokenizer is a loaded vocabulary with its rules. It does not change after
-// Load and is safe for any number of goroutines.
+// Load, but for Err, and is safe for any number of goroutines.
 type Tokenizer struct {
 	vocab      *vocabulary
 	added      map[string]int32 // content of an added token -> id
@@ -15,6 +15,7 @@ type Tokenizer struct {
 	suffix     []int32 // special tokens after it
 	decode     decoder
 	config     Config
+	trouble    trouble
 }
 
 // model turns one piece of normalized text into ids.
@@ -46,8 +47,13 @@ func (t *Tokenizer) NewEncoder() *Encoder {
 // the model wants around a text, such as a BOS. Special tokens spelled out in
 // the text are recognised either way. Bytes that are no UTF-8 are kept where
 // the vocabulary can spell them.
-func (e *Encoder) Encode(dst []int32, text string, special bool) []int32 {
+func (e *Encoder) Encode(dst []int32, text string, special bool) (ids []int32) {
 	t := e.t
+	ids = dst
+	if t.trouble.first.Load() != nil {
+		return ids
+	}
+	defer t.trouble.rescue()
 	if special {
 		dst = append(dst, t.prefix...)
 	}
@@ -68,8 +74,10 @@ func (e *Encoder) Encode(dst []int32, text string, special bool) []int32 {
 // the whole text.
 func (e *Encoder) segment(dst []int32, s string, first bool) []int32 {
 	t := e.t
+	from := len(s)
 	for _, f := range t.normalize {
 		s = f(s)
+		grown("normalizing", from, len(s))
 	}
 	if s == "" {
 		return dst

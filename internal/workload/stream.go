@@ -249,9 +249,20 @@ func (s *Stream) work() {
 			return
 		}
 		req, keep, err := s.ds.build(w, j)
+		if err == nil {
+			err = s.unusable()
+		}
 		s.settle(number, slot{job: j, req: req, keep: keep, err: err, full: true})
 		runtime.Gosched()
 	}
+}
+
+// unusable says why the tokenizer can no longer be trusted with prompts.
+func (s *Stream) unusable() error {
+	if t, ok := s.tok.(interface{ Err() error }); ok {
+		return t.Err()
+	}
+	return nil
 }
 
 // take waits for room and draws the next job; false means there is no more work.

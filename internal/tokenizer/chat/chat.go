@@ -29,12 +29,13 @@ const maxSource = 1 << 20
 // limits bounds one rendering, so that a hostile template ends in an error
 // instead of a stuck or swollen process.
 type limits struct {
-	steps  int // nodes evaluated plus a charge for bytes and elements built
-	output int // bytes in the prompt or in any single string
+	steps  int // nodes evaluated and elements built; a thousand messages take two hundred thousand
+	bytes  int // built in all, in strings, lists and what making them takes
+	output int // bytes in the prompt or in any single string: 16 MiB are four million tokens
 	depth  int // nesting of evaluation, macros included
 }
 
-var defaultLimits = limits{steps: 1 << 28, output: 64 << 20, depth: 12_000}
+var defaultLimits = limits{steps: 1 << 21, bytes: 128 << 20, output: 16 << 20, depth: 12_000}
 
 // Template is a parsed chat template. It is immutable and may be rendered by
 // many goroutines at once.
@@ -121,7 +122,7 @@ func Parse(src string) (*Template, error) {
 
 // Render fills the template with in.
 func (t *Template) Render(in Input) (string, error) {
-	r := &run{lib: t.lib, left: t.limits.steps, lim: t.limits}
+	r := &run{lib: t.lib, left: t.limits.steps, bytes: t.limits.bytes, lim: t.limits}
 	vars, err := r.variables(in)
 	if err != nil {
 		return "", fmt.Errorf("chat template input: %w", err)

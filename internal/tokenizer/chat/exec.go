@@ -11,16 +11,29 @@ type run struct {
 	lib   *library
 	lim   limits
 	left  int // steps left
+	bytes int // that may still be built
 	depth int
 }
 
-var errTooLongRun = errors.New("template takes too many steps")
+var (
+	errTooLongRun = errors.New("template takes too many steps")
+	errTooMuch    = errors.New("template builds too much text")
+)
 
-// spend charges n+1 steps.
+// spend charges n+1 steps, and the room of n elements.
 func (r *run) spend(n int) error {
 	r.left -= n + 1
 	if r.left < 0 {
 		return errTooLongRun
+	}
+	return r.build(16 * n)
+}
+
+// build charges for bytes that are built.
+func (r *run) build(n int) error {
+	r.bytes -= n
+	if r.bytes < 0 {
+		return errTooMuch
 	}
 	return nil
 }

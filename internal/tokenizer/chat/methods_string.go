@@ -84,6 +84,9 @@ func caseMethod(name string) methodFunc {
 			return nil, err
 		}
 		s, _ := text(self)
+		if err := r.build(8 * len(s)); err != nil { // it is changed rune by rune
+			return nil, err
+		}
 		return like(self, changeCase(name, s)), r.room(len(s))
 	}
 }
@@ -186,10 +189,10 @@ func splitMethod(name string) methodFunc {
 			return nil, err
 		}
 		s, _ := text(self)
-		if err := r.spend(len(s) / 8); err != nil {
-			return nil, err
-		}
 		if v[0] == absent || v[0] == nil {
+			if err := r.build(12 * len(s)); err != nil { // a word every other byte
+				return nil, err
+			}
 			return strs(self, splitSpace(s, limit, name == "rsplit")), nil
 		}
 		sep, err := textArg(name, v[0])
@@ -198,6 +201,9 @@ func splitMethod(name string) methodFunc {
 		}
 		if sep == "" {
 			return nil, fmt.Errorf("%s: empty separator", name)
+		}
+		if err := r.build(len(s) + 48*strings.Count(s, sep)); err != nil {
+			return nil, err
 		}
 		return strs(self, splitSep(s, sep, limit, name == "rsplit")), nil
 	}

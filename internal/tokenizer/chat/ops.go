@@ -118,7 +118,7 @@ func (r *run) room(n int) error {
 	if n < 0 || n > r.lim.output {
 		return errTooLong
 	}
-	return r.spend(n / 64)
+	return r.build(n)
 }
 
 // sameKind returns items as a tuple if v is one, else as a list.
@@ -291,7 +291,7 @@ func (r *run) in(x, where any) (bool, error) {
 		if !ok {
 			return false, fmt.Errorf("in a string, only a string can be looked for, not a value of type %s", typeName(x))
 		}
-		return strings.Contains(s, part), r.spend(len(s) / 64)
+		return strings.Contains(s, part), r.build(len(s) / 16)
 	case *Dict:
 		_, ok := w.get(x)
 		return ok, nil
@@ -407,7 +407,7 @@ func (r *run) evalSlice(x *sliceExpr, s *scope) (any, error) {
 
 func (r *run) slice(v any, lo, hi, step *int64) (any, error) {
 	if s, ok := text(v); ok {
-		if err := r.spend(len(s) / 16); err != nil {
+		if err := r.build(5 * len(s)); err != nil { // it is cut by runes
 			return nil, err
 		}
 		out, err := cut([]rune(s), lo, hi, step)

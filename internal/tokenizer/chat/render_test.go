@@ -129,7 +129,7 @@ func TestErrorsNameTheLine(t *testing.T) {
 
 // TestLimits feeds templates that would run, grow or nest without end.
 func TestLimits(t *testing.T) {
-	small := limits{steps: 1 << 20, output: 1 << 20, depth: 12_000}
+	small := limits{steps: 1 << 20, bytes: 64 << 20, output: 1 << 20, depth: 12_000}
 	nest := func(n int, open, mid, end string) string {
 		return strings.Repeat(open, n) + mid + strings.Repeat(end, n)
 	}
@@ -242,7 +242,7 @@ func FuzzRender(f *testing.F) {
 		tpl, err := Parse(src)
 		out := ""
 		if err == nil {
-			tpl.limits = limits{steps: 1 << 16, output: 1 << 16, depth: 4000}
+			tpl.limits = limits{steps: 1 << 16, bytes: 64 << 20, output: 1 << 16, depth: 4000}
 			out, err = tpl.Render(in)
 		}
 		if len(out) > 1<<16 {

@@ -26,7 +26,7 @@ func (w *writer) write(s string) error {
 		return errTooLong
 	}
 	w.b.WriteString(s)
-	return w.run.spend(len(s) / 64)
+	return w.run.build(len(s))
 }
 
 // str is Python's str(): what printing a value gives.
