@@ -15,6 +15,7 @@ func main() {
 	os.Exit(cli.Run(context.Background(), cli.Process{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Env: os.LookupEnv, Getwd: os.Getwd, ReadFile: func(name string) ([]byte, error) { return infile.ReadFile(name, infile.MaxSettings) },
+		Exit: os.Exit,
 		Interrupts: func() (<-chan os.Signal, func()) {
 			signals := make(chan os.Signal, 2) // a second interrupt may come while the first is handled
 			signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

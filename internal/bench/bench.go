@@ -38,8 +38,11 @@ type Job struct {
 	Stderr io.Writer // notes and the live view; a *report.Console where the caller has something to say too
 	View   report.LiveOptions
 
-	// Stop, when closed, ends sending and lets requests in flight finish.
+	// Stop, when closed, ends preparation, and sending: requests in flight have --grace-period to finish.
 	Stop <-chan struct{}
+	// Hold, where set, is called before the first request is sent: from then on, until the returned
+	// function is called, there is something to write.
+	Hold func() (release func())
 
 	// Live and Sink, where set, let the caller follow the run while it goes.
 	Live *driver.Live
@@ -74,6 +77,10 @@ type session struct {
 	tenant   *tenant    // which of them this session is; nil for the run itself
 	starting sync.Mutex // guards the tenants' beginnings
 	planning sync.Mutex // guards the plan on disk
+
+	holding sync.Once
+	release func() // of Hold
+	finish  func() // ends the context of preparation; nil before it
 }
 
 // Run measures a server as the settings say. An error means that there is no result; failed requests
@@ -84,6 +91,7 @@ func Run(ctx context.Context, job Job) (*Outcome, error) {
 	s := &session{Job: job, clock: call.NewClock()}
 	s.shareConsole()
 	defer s.close()
+	defer s.letGo()
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -107,8 +115,30 @@ func (s *session) shareConsole() {
 	}
 }
 
-// prepare does everything that can be done before the first measured request.
+// hold says that there is something to write from now on; letGo that it is written.
+func (s *session) hold() {
+	if s.tenant != nil {
+		s = s.tenant.lead
+	}
+	if s.Hold != nil {
+		s.holding.Do(func() { s.release = s.Hold() })
+	}
+}
+
+func (s *session) letGo() {
+	s.holding.Do(func() {})
+	if s.release != nil {
+		s.release()
+	}
+}
+
+// prepare does everything that can be done before the first measured request. The user's word ends it.
 func (s *session) prepare(ctx context.Context) error {
+	if err := s.checkOutputs(); err != nil {
+		return err
+	}
+	ctx, prepared := s.preparing(ctx)
+	defer prepared()
 	if err := s.assemble(ctx); err != nil {
 		return err
 	}
@@ -116,6 +146,26 @@ func (s *session) prepare(ctx context.Context) error {
 		return err
 	}
 	return s.open()
+}
+
+// preparing is a context that the user's word ends until prepared is called. It lives as long as the
+// session: who makes prompts ahead was started under it.
+func (s *session) preparing(ctx context.Context) (_ context.Context, prepared func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	s.finish = func() { cancel(nil) }
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-s.Stop:
+			cancel(call.ErrInterrupted)
+		case <-done:
+		}
+	})
+	return ctx, func() {
+		close(done)
+		wg.Wait()
+	}
 }
 
 // assemble puts target, tokenizer, client and load together.
@@ -304,6 +354,7 @@ func (s *session) conclude(res driver.Result) (*Outcome, error) {
 
 // began keeps when the measured part began, beside the run, for the case that this process is killed.
 func (s *session) began(at time.Duration) {
+	s.hold()
 	if s.load.plan.Due != nil {
 		at += s.load.offset
 	}
@@ -409,6 +460,9 @@ func (s *session) abandon() error {
 }
 
 func (s *session) close() {
+	if s.finish != nil {
+		s.finish()
+	}
 	if s.tenants != nil {
 		for _, t := range s.tenants {
 			t.close()

@@ -11,6 +11,9 @@ import (
 	"spate/internal/workload"
 )
 
+// previewFor bounds how long a dry run makes prompts to see their lengths.
+const previewFor = 3 * time.Second
+
 // DryRun prints what Run would do: requests, tokens, arrival schedule and the least time it takes. It
 // asks the server for its model and tokenizer where the settings leave them open, and sends no
 // request.
@@ -20,6 +23,8 @@ func DryRun(ctx context.Context, job Job) error {
 	if len(s.Config.Tenants) > 0 {
 		return s.dryRunTenants(ctx)
 	}
+	ctx, prepared := s.preparing(ctx)
+	defer prepared()
 	lengths, err := s.rehearse(ctx)
 	if err != nil {
 		return err
@@ -51,7 +56,9 @@ func (s *session) rehearse(ctx context.Context) (lengths workload.Plan, err erro
 	if _, err = s.serverWords(ctx, &wcfg); err != nil {
 		return lengths, err
 	}
-	lengths, err = workload.Preview(ctx, wcfg, s.tokens.workload(), s.tokens.tmpl)
+	looking, enough := context.WithTimeout(ctx, previewFor)
+	defer enough()
+	lengths, err = workload.Preview(ctx, wcfg, s.tokens.workload(), s.tokens.tmpl, looking.Done())
 	if err != nil {
 		return lengths, err
 	}
@@ -81,7 +88,12 @@ func (s *session) printPlan(w io.Writer, title string, p workload.Plan) error {
 	row("target", "%s%s, backend %s, model %s", hostOf(s.target.client.BaseURLs[0]), c.Target.Endpoint, s.target.backend, firstOf(s.target.served, "unknown"))
 	row("dataset", "%s, seed %d", c.Dataset.Name, c.Load.Seed)
 	row("load", "%s", s.load.text)
-	if s.load.expect > 0 {
+	if s.load.expect > 0 && p.Sampled {
+		all := func(l workload.Lengths) float64 { return l.Mean() * float64(s.load.expect) }
+		row("requests", "%d", s.load.expect)
+		row("input tokens", "about %.4g in all; of the first %d: %s", all(p.In), p.Requests, spread(p.In))
+		row("output tokens", "about %.4g in all; of the first %d: %s", all(p.Out), p.Requests, spread(p.Out))
+	} else if s.load.expect > 0 {
 		row("requests", "%d", p.Requests)
 		row("input tokens", "%d in all; %s", p.In.Total(), spread(p.In))
 		row("output tokens", "%d in all; %s", p.Out.Total(), spread(p.Out))
@@ -118,6 +130,9 @@ func (s *session) printSchedule(row func(string, string, ...any)) {
 		row("expected time", "until %d requests are done, %d at a time", sum.Count, s.load.plan.Slots)
 		return
 	}
+	if sum.Sampled {
+		row("note", "the schedule is extended from its first requests")
+	}
 	row("first due", "%v", sum.First.Round(time.Millisecond))
 	row("last due", "%v (%d requests, %.2f per second)", sum.Last.Round(time.Millisecond), sum.Count, sum.MeanRate)
 	row("expected time", "%v and what the last requests take", max(sum.Last, s.load.plan.Until).Round(time.Millisecond))
@@ -126,6 +141,6 @@ func (s *session) printSchedule(row func(string, string, ...any)) {
 		most = max(most, n)
 	}
 	for i, n := range sum.PerBar {
-		row(fmt.Sprintf("  from %v", time.Duration(i)*sum.Bucket), "%-40s %d", strings.Repeat("#", (n*40+most-1)/max(most, 1)), n)
+		row(fmt.Sprintf("  from %v", (time.Duration(i)*sum.Bucket).Round(time.Second/10)), "%-40s %d", strings.Repeat("#", (n*40+most-1)/max(most, 1)), n)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"spate/internal/probe"
+	"spate/internal/verdict"
 )
 
 // maxListed bounds how many of a server's models an error names.
@@ -50,6 +51,9 @@ func modelList(models []probe.Model) string {
 
 // whyAborted is why failed requests ended the run, with the way on.
 func (s *session) whyAborted(why string, status int) string {
+	if f := verdict.RefusedFields(why); len(f) > 0 {
+		why += "; to leave that out: --extra-body." + strings.Join(f, " null --extra-body.") + " null"
+	}
 	if h := s.hint(status); h != "" {
 		why += "; " + h
 	}

@@ -341,6 +341,7 @@ func (s *session) warmUpBurst(ctx context.Context, keep recorder.Sink) error {
 	if err != nil {
 		return err
 	}
+	s.hold()
 	res, err := driver.Run(ctx, driver.Config{
 		Plan: plan, Source: empty{}, Warmup: &driver.Warmup{Source: &copies{of: first}, N: n}, Doer: s.doer(),
 		Sink: keep, Clock: s.clock, Stop: s.Stop, Settle: s.settle, Grace: s.Config.Load.GracePeriod,

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -15,6 +16,19 @@ import (
 	"spate/internal/metrics"
 	"spate/internal/result"
 )
+
+// checkOutputs finds out before the run whether what it is to write beside its folder can be written.
+func (s *session) checkOutputs() error {
+	o := &s.Config.Output
+	if !o.SaveResult && !o.AppendResult && !o.PlotTimeline && !o.PlotDatasetStats {
+		return nil
+	}
+	v := interop.VLLM{}
+	if err := result.Writable(filepath.Dir(v.FileName(o.ResultDir, cmp.Or(o.ResultFilename, "result.json")))); err != nil {
+		return fmt.Errorf("--result-dir: %w", err)
+	}
+	return nil
+}
 
 // saveVLLM writes vLLM's result file, and its PyTorch variant, if they were asked for. It returns
 // the paths written.

@@ -135,18 +135,23 @@ func (s *session) discover(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		answered := status != 0
+		// A tenant with a wrong key fails by itself, and the others are measured.
+		if answered && (status == http.StatusUnauthorized && s.tenant == nil || errors.Is(err, probe.ErrPage)) {
+			return s.unreachable(err, status)
+		}
 		if answered && t.model != "" {
 			break // a server without a list of models can still be measured
 		}
 		left := time.Until(deadline)
 		if starting := !answered || status >= http.StatusInternalServerError; left <= 0 || !starting {
-			return s.unreachable(err, answered)
+			return s.unreachable(err, status)
 		}
 		if err := s.pause(ctx, min(left, time.Second)); err != nil {
 			return err
 		}
 	}
 	t.choose()
+	s.spareHosted()
 	if t.model == "" {
 		return fmt.Errorf("%s lists no model: name it with --model", t.client.BaseURLs[0])
 	}
@@ -165,9 +170,12 @@ func (s *session) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// identifyFor bounds how long a server may take to say who it is.
+const identifyFor = 5 * time.Second
+
 // identify asks the server who it is; status is that of its first answer, 0 when there was none.
 func (s *session) identify(ctx context.Context) (info probe.Server, status int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	asking, cancel := context.WithTimeoutCause(ctx, identifyFor, fmt.Errorf("no answer in %v", identifyFor))
 	defer cancel()
 	do := func(r *http.Request) (*http.Response, error) {
 		resp, err := s.control.Do(r)
@@ -176,7 +184,10 @@ func (s *session) identify(ctx context.Context) (info probe.Server, status int, 
 		}
 		return resp, err
 	}
-	info, err = probe.Identify(ctx, do, s.target.client.BaseURLs[0], s.target.client.Header)
+	info, err = probe.Identify(asking, do, s.target.client.BaseURLs[0], s.target.client.Header)
+	if err != nil && ctx.Err() == nil && asking.Err() != nil {
+		err = context.Cause(asking) // the words of net/http name nobody
+	}
 	return info, status, err
 }
 
@@ -200,9 +211,14 @@ func (t *target) choose() {
 }
 
 // unreachable explains a server that does not answer, with the ways on.
-func (s *session) unreachable(err error, answered bool) error {
+func (s *session) unreachable(err error, status int) error {
 	base := s.target.client.BaseURLs[0]
-	if answered {
+	switch {
+	case errors.Is(err, probe.ErrPage):
+		return fmt.Errorf("ask %s for its models: %w: see --base-url, which is the address without /v1", base, err)
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return fmt.Errorf("ask %s for its models: %w: %s", base, err, s.hint(status))
+	case status != 0:
 		return fmt.Errorf("ask %s for its models: %w (name the model with --model to go on without the list)", base, err)
 	}
 	return fmt.Errorf("nothing answers at %s: %w\n"+
@@ -216,14 +232,17 @@ func (s *session) ready(ctx context.Context) error {
 	if err := s.preamble().Ready(s.Stdout); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
 	}
-	if timeout <= 0 {
-		return nil
-	}
-	deadline := time.Now().Add(timeout)
 	for _, p := range s.parts() {
-		if err := p.answers(ctx, deadline); err != nil {
+		if timeout > 0 {
+			if err := p.answers(ctx, time.Now().Add(timeout)); err != nil {
+				return p.named(err)
+			}
+		} else if err := p.learn(ctx); err != nil {
 			return p.named(err)
 		}
+	}
+	if timeout <= 0 {
+		return nil
 	}
 	_, err := fmt.Fprintln(s.Stdout, "Initial test run completed.")
 	return err
@@ -235,6 +254,12 @@ func (s *session) answers(ctx context.Context, deadline time.Time) error {
 	for {
 		rec, err := s.try(ctx, deadline)
 		if err != nil || rec.Outcome == call.OK {
+			return err
+		}
+		if s.leaveOut(&rec) {
+			continue
+		}
+		if err := s.refused(&rec); err != nil {
 			return err
 		}
 		if time.Now().Add(again).After(deadline) {

@@ -8,11 +8,8 @@ import (
 	"io"
 	"os"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"spate/internal/bench"
-	"spate/internal/call"
 	"spate/internal/config"
 	"spate/internal/probe"
 	"spate/internal/report"
@@ -36,13 +33,15 @@ func runBench(ctx context.Context, p Process, cfg *config.Bench) (code int) {
 	if cfg.Output.Quiet {
 		cfg.Output.UI, p.chat, vllm = config.UINone, io.Discard, io.Discard
 	}
-	ctx, stop, interrupted, done := interrupts(ctx, p)
-	defer done()
+	sig := newSignals(ctx, p, draining)
+	sig.eager = true
+	ctx = sig.ctx
+	defer sig.done()
 	if cfg.Sim.Enabled {
 		srv, err := startEmbedded(ctx, p, cfg)
 		if err != nil {
 			complain(p.Stderr, "spate bench", err)
-			return ExitFailed
+			return exitOf(err)
 		}
 		defer func() {
 			if st := srv.Stats(); st.Lag.Lagging {
@@ -52,6 +51,7 @@ func runBench(ctx context.Context, p Process, cfg *config.Bench) (code int) {
 		}()
 	}
 	if cfg.Launch.Command != "" && !cfg.Output.DryRun {
+		defer sig.hold()() // a server that is being started is ended, too
 		srv, err := launchFor(ctx, p, cfg)
 		if err != nil {
 			complain(p.Stderr, "spate bench", err)
@@ -59,37 +59,44 @@ func runBench(ctx context.Context, p Process, cfg *config.Bench) (code int) {
 		}
 		defer func() { endLaunched(ctx, p, cfg, srv, code) }()
 	}
-	raiseFiles(p, cfg)
+	if !cfg.Output.DryRun {
+		raiseFiles(p, cfg)
+	}
 	job := bench.Job{
 		Config: cfg, Command: append([]string{"spate"}, secret.Args(p.Args)...), Version: Version,
-		Getenv: p.getenv, Home: p.home(), Stdout: vllm, Stderr: p.chat, View: view, Stop: stop,
+		Getenv: p.getenv, Home: p.home(), Stdout: vllm, Stderr: p.chat, View: view, Stop: sig.stop,
+		Hold: func() (release func()) { sig.hold(); return func() {} }, // until the outcome is printed and stored
 	}
 	if cfg.Output.DryRun {
 		job.Stdout = p.Stdout
-		return dryRun(ctx, p, job)
+		return dryRun(ctx, p, job, sig.was)
 	}
 	out, err := bench.Run(ctx, job)
 	if err != nil {
 		complain(p.Stderr, "spate bench", errors.New(cfg.Scrub(err.Error())))
 	}
 	if out == nil {
-		if interrupted() {
+		if sig.was() {
 			return ExitInterrupted
 		}
-		return ExitFailed
+		return exitOf(err)
 	}
 	if err := printOutcome(p, cfg, out); err != nil {
 		complain(p.Stderr, "spate bench", err)
 		return ExitFailed
 	}
 	keepRun(ctx, p, cfg, out)
-	return exitCode(p, cfg, out, interrupted(), err)
+	return exitCode(p, cfg, out, sig.was(), err)
 }
 
-func dryRun(ctx context.Context, p Process, job bench.Job) int {
-	if err := bench.DryRun(ctx, job); err != nil {
+func dryRun(ctx context.Context, p Process, job bench.Job, interrupted func() bool) int {
+	err := bench.DryRun(ctx, job)
+	switch {
+	case interrupted():
+		return ExitInterrupted
+	case err != nil:
 		complain(p.Stderr, "spate bench --dry-run", err)
-		return ExitFailed
+		return exitOf(err)
 	}
 	return ExitDone
 }
@@ -149,47 +156,6 @@ func exitCode(p Process, cfg *config.Bench, out *bench.Outcome, interrupted bool
 		return ExitUnmet
 	}
 	return ExitDone
-}
-
-// interrupts turns signals into the two steps of stopping: the first lets requests in flight finish,
-// the second gives them up. Both still write everything.
-func interrupts(ctx context.Context, p Process) (run context.Context, stop <-chan struct{}, was func() bool, done func()) {
-	return interruptsSaying(ctx, p, "waiting for requests in flight (interrupt again to give them up)")
-}
-
-// interruptsSaying is interrupts for a command that does something else at the first one, and says what.
-func interruptsSaying(ctx context.Context, p Process, first string) (run context.Context, stop <-chan struct{}, was func() bool, done func()) {
-	run, cancel := context.WithCancelCause(ctx)
-	if p.Interrupts == nil {
-		return run, nil, func() bool { return false }, func() { cancel(nil) }
-	}
-	signals, quiet := p.Interrupts()
-	stopping := make(chan struct{})
-	over := make(chan struct{})
-	var count atomic.Int32
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			select {
-			case <-over:
-				return
-			case <-signals:
-			}
-			switch count.Add(1) {
-			case 1:
-				say(p.Stderr, "\ninterrupted: %s\n", first)
-				close(stopping)
-			default:
-				cancel(call.ErrInterrupted)
-			}
-		}
-	})
-	return run, stopping, func() bool { return count.Load() > 0 }, func() {
-		quiet()
-		close(over)
-		wg.Wait()
-		cancel(nil)
-	}
 }
 
 // raiseFiles asks for enough descriptors and says so when the system refuses: without them

@@ -123,22 +123,9 @@ func runCalibrate(cmd *cobra.Command, p Process, c *calibration) error {
 
 // interruptible is a context that ends with the first interrupt.
 func interruptible(ctx context.Context, p Process) (context.Context, func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	if p.Interrupts == nil {
-		return ctx, cancel
-	}
-	signals, stop := p.Interrupts()
-	go func() {
-		select {
-		case <-signals:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() {
-		stop()
-		cancel()
-	}
+	sig := newSignals(ctx, p, "")
+	sig.eager = true
+	return sig.ctx, sig.done
 }
 
 // print writes the report in the form that was asked for.

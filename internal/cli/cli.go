@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net"
 	"os"
 	"strings"
 
@@ -16,14 +18,16 @@ import (
 	"spate/internal/config"
 	"spate/internal/escape"
 	"spate/internal/flags"
+	"spate/internal/launch"
 	"spate/internal/secret"
+	"spate/internal/store"
 )
 
 // Exit codes, the same for every command; docs/failures.md has them for users.
 const (
 	ExitDone        = 0
 	ExitFailed      = 1 // no request succeeded, failures ended the run, or spate could not do what was asked
-	ExitUsage       = 2 // the command line is wrong
+	ExitUsage       = 2 // the command line is wrong, or names a file that is not there
 	ExitUnmet       = 3 // an objective that was asked for is not met
 	ExitInterrupted = 130
 )
@@ -41,6 +45,10 @@ type Process struct {
 	// Interrupts starts the delivery of interrupt and termination signals; until a command calls
 	// it, they end the process as usual. nil means there are none.
 	Interrupts func() (signals <-chan os.Signal, stop func())
+
+	// Exit ends the process at once, for the user who asks again while something does not listen. nil
+	// leaves that to the command's own end.
+	Exit func(code int)
 
 	chat   io.Writer // Stderr, or nothing where only what went wrong is said
 	compat *compat   // the dialect a run speaks; nil: vLLM's of today
@@ -77,6 +85,18 @@ func Run(ctx context.Context, p Process) int {
 		return ExitUsage
 	}
 	complain(p.Stderr, "spate", err)
+	return exitOf(err)
+}
+
+// exitOf is the exit code of a command that could not do what was asked. A file that is not there is a
+// mistake on the command line, whichever command reads it.
+func exitOf(err error) int {
+	var net *net.OpError
+	var server *launch.Failure
+	missing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, store.ErrUnknown)
+	if missing && !errors.As(err, &net) && !errors.As(err, &server) {
+		return ExitUsage
+	}
 	return ExitFailed
 }
 

@@ -383,3 +383,54 @@ func TestFullDisk(t *testing.T) {
 		})
 	}
 }
+
+// TestSigtermDrainsForTheGrace has answers of ten minutes: after the grace period they are given up without
+// a second signal, and all is written.
+func TestSigtermDrainsForTheGrace(t *testing.T) {
+	t.Parallel()
+	srv := sim(t, serve.Config{Timetable: serve.TimetableConfig{TTFT: 10 * time.Millisecond, ITL: 100 * time.Millisecond}})
+	c := benchCmd(t, "--base-url", srv.URL(), "--num-prompts", "500", "--max-concurrency", "4", "--random-input-len", "12", "--random-output-len", "6000", "--grace-period", "1s")
+	c.start()
+	untilSent(t, srv, 4)
+	before := srv.Stats().Tokens
+	await(t, "tokens come", func() bool { return srv.Stats().Tokens >= before+24 })
+	c.signal(syscall.SIGTERM)
+	e := c.wait()
+	if e.code != ExitInterrupted {
+		t.Fatalf("exit code %d\n%s", e.code, e.stderr)
+	}
+	run := e.balanced()
+	if run.State != result.Interrupted || run.Tally.Canceled != 4 || run.Tally.Due != 4 {
+		t.Errorf("state %s, tally %+v", run.State, run.Tally)
+	}
+	for _, r := range e.measured() {
+		if r.Fault != call.FaultStopped || len(r.Chunks) == 0 {
+			t.Errorf("request %d: %s with %d chunks kept", r.ID, r.Fault, len(r.Chunks))
+		}
+	}
+}
+
+// TestInterruptInPreparation interrupts while the server leaves a question unanswered: there is nothing to
+// write, so that one signal is enough.
+func TestInterruptInPreparation(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	c := benchCmd(t, append([]string{"--base-url", "http://" + ln.Addr().String()}, small...)...)
+	c.start()
+	nc, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = nc.Close() }()
+	c.signal(syscall.SIGTERM)
+	if e := c.wait(); e.code != ExitInterrupted || strings.Contains(e.stderr, "nothing answers") {
+		t.Errorf("exit code %d\n%s", e.code, e.stderr)
+	}
+	if _, err := os.Stat(c.folder); err == nil {
+		t.Error("a run folder without a run")
+	}
+}

@@ -83,8 +83,10 @@ Exit codes: 0 ended on request, 1 it did not start or died, 2 usage.`,
 }
 
 func runLaunch(ctx context.Context, p Process, spec launch.Spec) error {
-	ctx, stop, _, done := interruptsSaying(ctx, p, "ending the server with all it started (interrupt again to end it by force)")
-	defer done()
+	sig := newSignals(ctx, p, "ending the server with all it started (interrupt again to end it by force)")
+	defer sig.done()
+	defer sig.hold()()
+	ctx, stop := sig.ctx, sig.stop
 	starting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() { // a start goes on for minutes, and nobody wants its end any more

@@ -80,16 +80,22 @@ func runRecord(ctx context.Context, p Process, o *recordOptions) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop, _, done := interrupts(ctx, p)
-	defer done()
+	sig := newSignals(ctx, p, fmt.Sprintf("waiting at most %v for requests under way (interrupt again to cut them off)", recordGrace))
+	defer sig.done()
+	defer sig.hold()()
 	say(p.Stdout, "%s\n", proxy.URL())
 	say(p.Stderr, "recording what goes to %s into %s; Ctrl-C ends it\n", secret.Text(o.cfg.Upstream), o.cfg.Path)
-	watchRecording(ctx, p, proxy, stop)
-	proxy.Drain(ctx)
+	watchRecording(sig.ctx, p, proxy, sig.stop)
+	draining, cancel := context.WithTimeout(sig.ctx, recordGrace)
+	defer cancel()
+	proxy.Drain(draining)
 	err = proxy.Close()
 	o.tell(p, proxy.Stats())
 	return err
 }
+
+// recordGrace is how long requests under way may go on after an interrupt.
+const recordGrace = 30 * time.Second
 
 // check fills in what the flags name.
 func (o *recordOptions) check(p Process) error {

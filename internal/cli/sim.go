@@ -116,12 +116,8 @@ func runSim(cmd *cobra.Command, p Process, o *simOptions, args []string) error {
 // serve runs the server, and prints its log when it simulates an engine.
 func (o *simOptions) serve(ctx context.Context, p Process, in *instance.Instance) error {
 	_, _ = probe.RaiseNoFile(1 << 20) // as many as the system gives; a refused connection says the rest
-	var signals <-chan os.Signal
-	if p.Interrupts != nil {
-		var quiet func()
-		signals, quiet = p.Interrupts()
-		defer quiet()
-	}
+	sig := newSignals(ctx, p, "ending the server (interrupt again to end it at once)")
+	defer sig.done()
 	if in != nil {
 		say(p.Stderr, "%s\n", in.Title)
 		if err := in.Started(p.Stderr, os.Getpid()); err != nil {
@@ -132,7 +128,7 @@ func (o *simOptions) serve(ctx context.Context, p Process, in *instance.Instance
 	case <-time.After(o.delay):
 	case <-ctx.Done():
 		return nil
-	case <-signals:
+	case <-sig.stop:
 		return nil
 	}
 	srv, err := serve.Start(ctx, o.cfg)
@@ -152,7 +148,7 @@ func (o *simOptions) serve(ctx context.Context, p Process, in *instance.Instance
 	say(p.Stdout, "serving on %s\n", srv.URL())
 	select {
 	case <-ctx.Done():
-	case <-signals:
+	case <-sig.stop:
 	}
 	stop()
 	wg.Wait()

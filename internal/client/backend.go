@@ -55,6 +55,7 @@ func (m Manner) headers() [][2]string {
 type Body struct {
 	Model      string
 	IgnoreEOS  bool
+	MaxTokens  bool // chat servers that know only the older name of max_completion_tokens
 	Logprobs   *int
 	Continuous bool            // ask for usage on every chunk, for token-true inter-token latency
 	Sampling   json.RawMessage // temperature and the like, as a JSON object; nil when none was set

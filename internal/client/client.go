@@ -210,6 +210,9 @@ func (c *Client) Prepare(r *call.Request) error {
 	return err
 }
 
+// SetBody changes what stands in requests that are prepared from now on. No request may be under way.
+func (c *Client) SetBody(b Body) { c.cfg.Body = b }
+
 // Warm opens connections ahead of the run, n over all targets, and finds out from connections that were used already
 // whether the server keeps them.
 func (c *Client) Warm(ctx context.Context, n int) error {

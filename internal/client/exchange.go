@@ -389,6 +389,10 @@ func (x *exchange) whole() {
 		}
 		return
 	}
+	if bytes.HasPrefix(bytes.TrimSpace(x.body), []byte("<")) {
+		x.fail(call.FaultJSON, fmt.Sprintf("the answer is a page, not the JSON of an API (see --base-url and --endpoint): %.80q", x.body))
+		return
+	}
 	x.message(x.body)
 	if x.manner.Whole {
 		return

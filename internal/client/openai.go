@@ -62,7 +62,11 @@ func (chat) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	var o object
 	o.set("model", appendString(nil, model(s, r)))
 	o.set("messages", messages(r))
-	o.set("max_completion_tokens", strconv.AppendInt(nil, int64(r.MaxOut), 10))
+	bound := "max_completion_tokens"
+	if s.MaxTokens {
+		bound = "max_tokens"
+	}
+	o.set(bound, strconv.AppendInt(nil, int64(r.MaxOut), 10))
 	return finishBody(dst, &o, s, r)
 }
 

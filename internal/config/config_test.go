@@ -92,7 +92,6 @@ func TestValidateNamesTheFlags(t *testing.T) {
 		"time of a closed loop": {func(b *Bench) { b.Load.Duration, b.Load.MaxConcurrency = 1, ptr(2) }, nil},
 		"warm-up of a burst":    {func(b *Bench) { b.Load.WarmupDuration = 1 }, []string{"warmup-duration", "request-rate"}},
 		"ratio out of range":    {func(b *Bench) { b.Dataset.Random.RangeRatio = RangeRatio{2, 2} }, []string{"random-range-ratio"}},
-		"grace without end":     {func(b *Bench) { given(b, "grace-period") }, []string{"grace-period", "duration"}},
 		"path with random":      {func(b *Bench) { b.Dataset.Path = "x.json" }, []string{"dataset-path", "dataset-name"}},
 		"sharegpt without path": {func(b *Bench) { b.Dataset.Name = DatasetShareGPT }, []string{"dataset-name", "dataset-path"}},
 		"custom not jsonl": {func(b *Bench) {

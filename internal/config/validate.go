@@ -168,7 +168,6 @@ func (b *Bench) checkLoad(c *checker) {
 	c.want(l.NumWarmups >= 0, "num-warmups", "%d is negative", l.NumWarmups)
 	c.clash(l.NumWarmups > 0 && l.WarmupDuration > 0, "num-warmups", "warmup-duration", "say how long to warm up in one way")
 	c.want(l.ProbeRate >= 0 && !l.ProbeRate.Inf(), "probe-request-rate", "%v is not a finite rate", float64(l.ProbeRate))
-	c.needs(b.Has("grace-period") && !timed, "grace-period", "duration", "without a time bound nothing is cut off")
 	c.want(l.Seed >= 0 && l.Seed <= math.MaxUint32, "seed", "%d is not between 0 and %d", l.Seed, uint32(math.MaxUint32))
 }
 
@@ -206,6 +205,7 @@ func (b *Bench) checkShape(c *checker) {
 }
 
 func (b *Bench) checkDataset(c *checker) {
+	b.checkLengths(c)
 	d := &b.Dataset
 	b.checkPath(c)
 	b.checkTrace(c)
@@ -225,6 +225,28 @@ func (b *Bench) checkDataset(c *checker) {
 			fmt.Sprintf("the prefix of %d tokens has to be shorter than the prompt of %d", s.PrefixLen, s.InputLen))
 	case DatasetShareGPT:
 		c.want(d.ShareGPT.OutputLen == nil || *d.ShareGPT.OutputLen > 0, "sharegpt-output-len", "must be above 0")
+	}
+}
+
+// maxPrompt is the longest prompt, in tokens: twice the longest context any model has. Memory is bounded by it.
+const maxPrompt = 20_000_000
+
+// checkLengths refuses prompts that are too long to be made, whatever the dataset.
+func (b *Bench) checkLengths(c *checker) {
+	d := &b.Dataset
+	for _, l := range []struct {
+		flag   string
+		tokens int
+	}{
+		{"random-input-len", d.Random.InputLen},
+		{"random-prefix-len", d.Random.PrefixLen},
+		{"sonnet-input-len", d.Sonnet.InputLen},
+		{"prefix-repetition-prefix-len", d.PrefixRepetition.PrefixLen},
+		{"prefix-repetition-suffix-len", d.PrefixRepetition.SuffixLen},
+		{"gsp-system-prompt-len", d.Shared.SystemLen},
+		{"gsp-question-len", d.Shared.QuestionLen},
+	} {
+		c.want(l.tokens <= maxPrompt, l.flag, "%d tokens are more than spate makes a prompt of: want %d or fewer", l.tokens, maxPrompt)
 	}
 }
 

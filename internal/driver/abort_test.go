@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -163,4 +164,39 @@ func TestStopEndsRetries(t *testing.T) {
 			t.Errorf("%+v after %v", got.Tally, time.Since(began))
 		}
 	})
+}
+
+// heavy makes bodies of a size.
+type heavy struct {
+	*server
+	size int
+}
+
+func (h heavy) Prepare(r *call.Request) error {
+	r.Body = make([]byte, h.size)
+	return nil
+}
+
+// TestLookAheadIsBoundedInBytes has bodies so large that a few of them are all that may be encoded ahead.
+func TestLookAheadIsBoundedInBytes(t *testing.T) {
+	src := &numbers{n: 12}
+	f := newFeed(src, 0, 12)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { f.fill(ctx, heavy{&server{}, maxHeld / 2}); close(done) }()
+	<-f.primed
+	if n := len(f.ready); n != 2 {
+		t.Errorf("%d requests are encoded ahead, want 2", n)
+	}
+	for range 12 {
+		req, ok := <-f.ready
+		if !ok {
+			t.Fatal("the feed ended early")
+		}
+		if f.took(&req); f.held.Load() > maxHeld {
+			t.Errorf("%d bytes are held", f.held.Load())
+		}
+	}
+	cancel()
+	<-done
 }

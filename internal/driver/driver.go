@@ -124,10 +124,16 @@ type feed struct {
 	ready  chan call.Request // in order; closed at the end
 	primed chan struct{}     // closed when the look-ahead is full or the source has ended
 	err    error             // read after ready is closed
+
+	held  atomic.Int64  // bytes encoded and not taken
+	taken chan struct{} // has something when a request was taken since a look
 }
 
+// maxHeld bounds the bytes encoded ahead; one request is always kept ready, whatever its size.
+const maxHeld = 256 << 20
+
 func newFeed(src workload.Source, limit, ahead int) *feed {
-	return &feed{source: src, limit: limit, ready: make(chan call.Request, ahead), primed: make(chan struct{})}
+	return &feed{source: src, limit: limit, ready: make(chan call.Request, ahead), primed: make(chan struct{}), taken: make(chan struct{}, 1)}
 }
 
 // Run sends the whole plan and returns when the last record has been handed to the sink.
@@ -318,11 +324,29 @@ func (f *feed) fill(ctx context.Context, doer Doer) {
 			f.err = err
 			return
 		}
+		f.held.Add(int64(len(req.Body)))
 		select {
 		case f.ready <- req:
 		case <-ctx.Done():
 			return
 		}
+		for f.held.Load() >= maxHeld {
+			prime()
+			select {
+			case <-f.taken:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// took counts a request that was taken out of ready.
+func (f *feed) took(req *call.Request) {
+	f.held.Add(-int64(len(req.Body)))
+	select {
+	case f.taken <- struct{}{}:
+	default:
 	}
 }
 
@@ -464,6 +488,7 @@ func (r *run) warming(start time.Duration) bool {
 func (r *run) take(f *feed, stop <-chan struct{}) (call.Request, bool) {
 	select {
 	case req, ok := <-f.ready:
+		f.took(&req)
 		return req, ok
 	default:
 	}
@@ -472,6 +497,7 @@ func (r *run) take(f *feed, stop <-chan struct{}) (call.Request, bool) {
 	r.mu.Unlock()
 	select {
 	case req, ok := <-f.ready:
+		f.took(&req)
 		return req, ok
 	case <-stop:
 		return call.Request{}, false

@@ -71,8 +71,8 @@ func clientFlags(b *config.Bench) []Def {
 			Help: "raw is spate's own HTTP/1.1 reader, std is Go's; auto takes raw where it can",
 		},
 		{
-			Name: "request-timeout", Group: GroupClient, Default: "6h", value: duration(&c.RequestTimeout),
-			Help: "give a request up after this long; 0 never does", Also: also("timeout", "request-timeout-seconds"),
+			Name: "request-timeout", Group: GroupClient, Default: "1h", value: duration(&c.RequestTimeout),
+			Help: "give a request up after this long, retries and waits between them included; 0 never does", Also: also("timeout", "request-timeout-seconds"),
 		},
 		{
 			Name: "retries", Group: GroupClient, Default: "0", value: integer(&c.Retries),

@@ -43,6 +43,9 @@ func (f *Failure) Error() string {
 	if f.UnderLoad {
 		text = fmt.Sprintf("the server died (%s): %s", f.Kind, f.Line)
 	}
+	if f.Command != "" {
+		text += "; the command was " + f.Command
+	}
 	if f.Log != "" {
 		text += "; its log is " + f.Log
 	}

@@ -82,11 +82,20 @@ func Identify(ctx context.Context, do Do, base string, header http.Header) (Serv
 	return s, nil
 }
 
+// ErrPage says that a web page answered where an API was expected.
+var ErrPage = errors.New("listing models: the answer is an HTML page, not the JSON of an API")
+
+// page reports whether an answer is a web page.
+func page(body string) bool { return strings.HasPrefix(strings.TrimSpace(body), "<") }
+
 // list asks for the models as OpenAI's API has it.
 func list(ask func(path string) (string, error)) (Server, error) {
 	body, err := ask("/v1/models")
 	if err != nil {
 		return Server{}, fmt.Errorf("listing models: %w", err)
+	}
+	if page(body) {
+		return Server{}, ErrPage
 	}
 	models, err := ParseModels([]byte(body))
 	if err != nil {

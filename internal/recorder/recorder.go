@@ -34,7 +34,7 @@ type Memory struct {
 
 // NewMemory makes room for about n records.
 func NewMemory(n int) *Memory {
-	return &Memory{recs: make([]call.Record, 0, max(n, 0))}
+	return &Memory{recs: make([]call.Record, 0, min(max(n, 0), 1<<16))}
 }
 
 // Record keeps a copy of r; slices and maps within stay shared.

@@ -227,6 +227,28 @@ func syncDir(dir string) error {
 	return d.Close()
 }
 
+// Writable reports why no file could be written into dir, which may still have to be made. It leaves nothing
+// behind.
+func Writable(dir string) error {
+	dir = filepath.Clean(dir)
+	for {
+		info, err := os.Stat(dir)
+		up := filepath.Dir(dir)
+		if err == nil && !info.IsDir() {
+			return fmt.Errorf("%s is a file, not a folder", dir)
+		}
+		if err == nil || up == dir {
+			break
+		}
+		dir = up
+	}
+	f, err := os.CreateTemp(dir, ".spate-*")
+	if err != nil {
+		return fmt.Errorf("%s cannot be written to: %w", dir, errors.Unwrap(err))
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
 // Save writes another tool's result file, making its folder. With appendLine it goes on a new line
 // after what is there, else it replaces it.
 func Save(path string, data []byte, appendLine bool) (err error) {

@@ -308,3 +308,28 @@ func BenchmarkVLLM100k(b *testing.B) {
 		}
 	}
 }
+
+// TestSummaryOfVeryMany extends what the first requests show: by count, and by time.
+func TestSummaryOfVeryMany(t *testing.T) {
+	const n = 1_000_000_000
+	p, err := VLLM(n, 1000, math.Inf(1), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := p.Summary()
+	total := 0
+	for _, k := range s.PerBar {
+		total += k
+	}
+	if !s.Sampled || s.Count != n || s.Last.Round(time.Second) != 1_000_000*time.Second || len(s.PerBar) > maxBars || math.Abs(float64(total)/n-1) > 1e-6 {
+		t.Errorf("%d requests until %v in %d bars of %d: %+v", s.Count, s.Last, len(s.PerBar), total, s.MeanRate)
+	}
+	c, err := Constant(1e6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = c.For(time.Hour).Summary()
+	if want := 3_600_000_000; !s.Sampled || math.Abs(float64(s.Count-want)) > 1e-5*float64(want) || s.Last.Round(time.Second) != time.Hour {
+		t.Errorf("%d requests until %v, want %d", s.Count, s.Last, want)
+	}
+}

@@ -1,6 +1,9 @@
 package schedule
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Summary is a plan at a glance, for a dry run.
 type Summary struct {
@@ -12,12 +15,17 @@ type Summary struct {
 	MeanRate float64       // requests per second, over Until where there is one and up to Last otherwise
 	Bucket   time.Duration // width of a bar of the histogram
 	PerBar   []int         // requests due in each bar
+	Sampled  bool          // only the first requests were looked at: Count, Last and the bars are extended from them
 }
+
+// most bounds how many requests a summary looks at.
+const most = 2_000_000
 
 // maxBars bounds the histogram; when it is full, neighbours are merged and bars become twice as wide.
 const maxBars = 64
 
-// Summary walks the whole plan once. A plan without any end is looked at up to its first request only.
+// Summary walks the plan once, to its end or as far as that takes a moment. A plan without any end is looked
+// at up to its first request only.
 func (p Plan) Summary() Summary {
 	s := Summary{Bucket: time.Second}
 	if p.Due == nil {
@@ -35,6 +43,10 @@ func (p Plan) Summary() Summary {
 		if s.Open || s.Count == p.N {
 			break
 		}
+		if s.Count == most {
+			s.extend(p)
+			break
+		}
 	}
 	if s.Open {
 		return Summary{Open: true, First: s.First}
@@ -47,6 +59,27 @@ func (p Plan) Summary() Summary {
 		s.MeanRate = float64(s.Count) / span.Seconds()
 	}
 	return s
+}
+
+// extend makes what was seen of a plan stand for all of it.
+func (s *Summary) extend(p Plan) {
+	s.Sampled = true
+	factor := math.Inf(1)
+	if p.N > 0 {
+		factor = float64(p.N) / float64(s.Count)
+	}
+	if p.Until > 0 && s.Last > 0 {
+		factor = min(factor, float64(p.Until)/float64(s.Last))
+	}
+	if math.IsInf(factor, 1) {
+		return
+	}
+	s.Count = int(math.Round(float64(s.Count) * factor))
+	s.Last = duration(s.Last.Seconds() * factor)
+	s.Bucket = duration(s.Bucket.Seconds() * factor)
+	for i, n := range s.PerBar {
+		s.PerBar[i] = int(math.Round(float64(n) * factor))
+	}
 }
 
 // add counts t, widening the bars until it fits.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"spate/internal/harvest"
+	"spate/internal/result"
 	"spate/internal/runs"
 )
 
@@ -82,7 +83,7 @@ func (f *Finder) one(ctx context.Context, ref string) ([]runs.Entry, error) {
 	} else {
 		id, err := f.store.ID(ctx, ref)
 		if errors.Is(err, ErrUnknown) {
-			return nil, fmt.Errorf("%s is neither a file nor a folder: %w%s", ref, err, runs.NearestFile(ref))
+			return nil, result.Missing("%s is neither a file nor a folder: %w%s", ref, err, runs.NearestFile(ref))
 		}
 		if err != nil {
 			return nil, err
@@ -115,9 +116,9 @@ func (f *Finder) open(ctx context.Context, ref string) error {
 	case f.store != nil:
 		return nil
 	case f.Where == "" || f.Where == None:
-		return fmt.Errorf("%s does not exist, and there is no store to look in", ref)
+		return result.Missing("%s does not exist, and there is no store to look in", ref)
 	case !Exists(f.Where):
-		return fmt.Errorf("%s is neither a file nor a folder, and there is no store at %s yet%s", ref, f.Where, runs.NearestFile(ref))
+		return result.Missing("%s is neither a file nor a folder, and there is no store at %s yet%s", ref, f.Where, runs.NearestFile(ref))
 	}
 	var err error
 	f.store, err = Open(ctx, f.Where)

@@ -109,8 +109,13 @@ func inCaches(name string, places Places) (string, error) {
 }
 
 func notFound(name string, looked []string, hint string) error {
-	return fmt.Errorf("tokenizer %q not found; looked at:\n  %s\nhint: %s", name, strings.Join(looked, "\n  "), hint)
+	return absent{fmt.Errorf("tokenizer %q not found; looked at:\n  %s\nhint: %s", name, strings.Join(looked, "\n  "), hint)}
 }
+
+// absent is an error about a tokenizer that is not there.
+type absent struct{ error }
+
+func (absent) Is(target error) bool { return target == fs.ErrNotExist }
 
 // hubID tells whether name can be the id of a model: name or org/name.
 func hubID(name string) bool {

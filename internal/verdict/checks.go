@@ -277,11 +277,11 @@ func recordLog(in *Input) Finding {
 		"check space and speed of the output folder's disk")
 }
 
-// refusedFields are the fields that a server does not want in a request, by its error; none when the
+// RefusedFields are the fields that a server does not want in a request, by its error; none when the
 // error is about something else. Only fields that spate puts there by itself are looked for.
-func refusedFields(message string) []string {
+func RefusedFields(message string) []string {
 	low := strings.ToLower(message)
-	known := []string{"unexpected field", "unrecognized request argument", "extra inputs are not permitted", "extra_forbidden", "unknown field", "unsupported parameter"}
+	known := []string{"unexpected field", "unrecognized request argument", "extra inputs are not permitted", "extra_forbidden", "unknown field", "unknown parameter", "unsupported parameter", "unsupported value"}
 	if !slices.ContainsFunc(known, func(w string) bool { return strings.Contains(low, w) }) {
 		return nil
 	}
@@ -304,7 +304,7 @@ func failures(in *Input) Finding {
 	if len(s.Failures.Kinds) > 0 {
 		k := s.Failures.Kinds[0]
 		hint = fmt.Sprintf("most frequent: %s (%d): %s", k.Name(), k.Count, k.Example)
-		if f := refusedFields(k.Example); len(f) > 0 {
+		if f := RefusedFields(k.Example); len(f) > 0 {
 			hint += "; to leave that out: --extra-body." + strings.Join(f, " null --extra-body.") + " null"
 		}
 	}

@@ -382,7 +382,7 @@ func TestRefusedFields(t *testing.T) {
 		`HTTP 400 Bad Request: Unrecognized request argument supplied: flavour`:                                                       nil,
 		`HTTP 500 Internal Server Error`: nil,
 	} {
-		if got := refusedFields(message); !slices.Equal(got, want) {
+		if got := RefusedFields(message); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", message, got, want)
 		}
 	}

@@ -10,8 +10,11 @@ import (
 )
 
 const (
-	saltIDs = 8     // tokens a salt takes of each prompt
-	noVocab = 32000 // stands in for the vocabulary when there is no tokenizer
+	saltIDs = 8 // tokens a salt takes of each prompt
+	// maxBlock bounds how many requests' lengths are drawn at a time, and so the memory they take. Beyond it
+	// the draws are others than NumPy's for as many.
+	maxBlock = 1 << 22
+	noVocab  = 32000 // stands in for the vocabulary when there is no tokenizer
 )
 
 // random sends tokens drawn from the vocabulary: request i is a run of consecutive allowed ids
@@ -98,7 +101,8 @@ func (r *random) draw() {
 
 func (r *random) drawBlock() {
 	if r.block.in == nil {
-		r.block = lengths{make([]int32, r.cfg.N), make([]int32, r.cfg.N), make([]int32, r.cfg.N)}
+		n := min(r.cfg.N, maxBlock)
+		r.block = lengths{make([]int32, n), make([]int32, n), make([]int32, n)}
 	}
 	r.draws.fill(r.block.in, r.in)
 	r.draws.fill(r.block.out, r.out)

@@ -64,7 +64,7 @@ func TestConfigRefused(t *testing.T) {
 
 func TestPreview(t *testing.T) {
 	cfg := Config{Dataset: "random", N: 500, Input: 100, Output: 20, Prefix: 10, Ratio: Ratio{0.5, 0.5}, Endless: true}
-	plan, err := Preview(t.Context(), cfg, flat{5000}, nil)
+	plan, err := Preview(t.Context(), cfg, flat{5000}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestPreview(t *testing.T) {
 		t.Errorf("lengths %d to %d", lo, hi)
 	}
 	open, closed := files(map[string]string{"talk": talk()})
-	plan, err = Preview(t.Context(), Config{Dataset: "sharegpt", Path: "talk", Open: open, N: 4, Seed: 3, Output: FromData}, &letters{}, nil)
+	plan, err = Preview(t.Context(), Config{Dataset: "sharegpt", Path: "talk", Open: open, N: 4, Seed: 3, Output: FromData}, &letters{}, nil, nil)
 	if err != nil || *closed != 1 {
 		t.Fatalf("%v; closed %d times", err, *closed)
 	}
@@ -95,7 +95,7 @@ func TestPreview(t *testing.T) {
 	if none := (Lengths{}); none.Mean() != 0 || none.At(0.5) != 0 {
 		t.Error("no lengths have a mean or a quantile")
 	}
-	if _, err := Preview(t.Context(), Config{}, nil, nil); err == nil {
+	if _, err := Preview(t.Context(), Config{}, nil, nil, nil); err == nil {
 		t.Error("an empty configuration was previewed")
 	}
 }
@@ -107,5 +107,22 @@ func TestEstimate(t *testing.T) {
 		if got := estimate(text); got != want {
 			t.Errorf("estimate(%q) = %d, want %d", text, got, want)
 		}
+	}
+}
+
+// TestPreviewIsBounded looks at a billion requests: those that take a moment stand for all.
+func TestPreviewIsBounded(t *testing.T) {
+	t.Parallel()
+	plan, err := Preview(t.Context(), Config{Dataset: "random", N: 1_000_000_000, Input: 100, Output: 20}, nil, nil, nil)
+	if err != nil || !plan.Sampled || plan.Requests != maxBlock || plan.In.Mean() != 100 {
+		t.Errorf("%d requests, sampled %v, mean %v: %v", plan.Requests, plan.Sampled, plan.In.Mean(), err)
+	}
+	open, _ := files(map[string]string{"talk": talk()})
+	cfg := Config{Dataset: "sharegpt", Path: "talk", Open: open, N: 1_000_000_000, Seed: 3, Output: FromData}
+	enough := make(chan struct{})
+	close(enough)
+	plan, err = Preview(t.Context(), cfg, &letters{}, nil, enough)
+	if err != nil || !plan.Sampled || plan.Requests != 1 {
+		t.Errorf("told that it is enough: %d requests, sampled %v: %v", plan.Requests, plan.Sampled, err)
 	}
 }
