@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,8 +15,10 @@ import (
 
 	"spate/internal/compare"
 	"spate/internal/config"
+	"spate/internal/escape"
 	"spate/internal/runs"
 	"spate/internal/store"
+	"spate/internal/table"
 )
 
 // compareOptions are the flags of `spate compare`.
@@ -32,6 +35,7 @@ type compareOptions struct {
 	noNoise    bool
 	learn      bool
 	store      string
+	by         string
 
 	share float64
 	gate  compare.Thresholds
@@ -61,10 +65,11 @@ there is one for the host, server and workload: a difference below it is no diff
   spate compare label:build=41 label:build=42             all runs with a label against those with another
   spate compare --baseline old --max-regression 5% new    a gate: exit code 3 when anything got 5 % worse
   spate compare --threshold ttft=10% --format junit A B   for a CI server
+  spate compare --by backend vllm.md sglang.md            engines side by side, a row for each model and workload
   spate compare --learn-noise spate-runs/a*               what equal runs differ by on this machine`,
 		Args: func(_ *cobra.Command, args []string) error {
 			need := 2
-			if o.baseline != "" || o.learn {
+			if o.baseline != "" || o.learn || o.by != "" {
 				need = 1
 			}
 			if len(args) < need {
@@ -76,11 +81,15 @@ there is one for the host, server and workload: a difference below it is no diff
 			if err := o.read(); err != nil {
 				return usage{"spate compare", err}
 			}
+			if o.by != "" {
+				return o.pivot(cmd.Context(), p, refs)
+			}
 			return runCompareRefs(cmd.Context(), p, o, refs)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.baseline, "baseline", "", "compare everything named with this result, and be a gate")
+	f.StringVar(&o.by, "by", "", "compare the values of one `setting` under equal conditions: backend, gpu, version, a label or a server flag; --baseline is then one of its values")
 	f.StringVar(&o.regression, "max-regression", "", "how much worse any metric may get, such as 5%")
 	f.StringArrayVar(&o.thresholds, "threshold", nil, "how much worse one metric, or one latency, may get: mean_ttft_ms=10%, tpot=5%; may be repeated")
 	f.BoolVar(&o.failUnsure, "fail-unsure", false, "the gate also fails where more than is allowed could have gone unseen")
@@ -124,6 +133,40 @@ func (o *compareOptions) read() error {
 			return fmt.Errorf("--threshold: %w", err)
 		}
 		o.gate = append(o.gate, t)
+	}
+	return nil
+}
+
+// pivot sets the values of one setting side by side, a row for each condition that the results share.
+func (o *compareOptions) pivot(ctx context.Context, p Process, refs []string) error {
+	if o.format != "text" && o.format != "markdown" {
+		return usage{"spate compare", fmt.Errorf("--by prints text or markdown, not %s", o.format)}
+	}
+	set, err := (&reportFlags{store: o.store}).find(ctx, p, refs)
+	if err != nil {
+		return err
+	}
+	table, err := table.NewPivot(set, o.by, o.baseline, o.metrics)
+	if err != nil {
+		return usage{"spate compare", err}
+	}
+	var b bytes.Buffer
+	if o.format == "markdown" {
+		err = table.WriteMarkdown(&b)
+	} else {
+		err = table.WriteText(&b)
+	}
+	for _, s := range table.Says() {
+		if o.format == "markdown" {
+			b.WriteString("- ")
+		}
+		b.WriteString(escape.Sentence(s) + "\n")
+	}
+	if err == nil {
+		_, err = p.Stdout.Write(b.Bytes())
+	}
+	if err != nil {
+		return fmt.Errorf("write the comparison: %w", err)
 	}
 	return nil
 }

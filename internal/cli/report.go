@@ -63,6 +63,7 @@ finished, and says so.`,
   spate report spate-runs -o table.md -o table.csv       all runs side by side
   spate report spate-runs -o report.html                 everything on one page
   spate report spate-runs -o curves.svg                  throughput against latency, as a picture
+  spate report vllm.md sglang.md --by backend            engines side by side, a row for each model and workload
   spate report logs/ --group-by request_rate --split     a table per request rate`,
 		Args: atLeastOne("run folder or file"),
 		RunE: func(cmd *cobra.Command, refs []string) error {
@@ -76,6 +77,8 @@ finished, and says so.`,
 	cmd.Flags().StringVar(&f.title, "title", "", "title of a page")
 	cmd.Flags().StringSliceVar(&f.charts, "charts", nil, "charts of a picture, by `name`; a wrong name lists them")
 	cmd.Flags().StringVar(&f.table.GroupBy, "group-by", "", "`setting` the rows are ordered by; none keeps their order")
+	cmd.Flags().StringVar(&f.table.By, "by", "", "`setting` that is compared under equal conditions: backend, gpu, version, a label or a server flag; found by itself where one repeats")
+	cmd.Flags().StringVar(&f.table.Baseline, "baseline", "", "`value` of that setting the others are set in relation to")
 	cmd.Flags().BoolVar(&f.table.Split, "split", false, "a table per value of that setting")
 	return cmd
 }
@@ -218,7 +221,11 @@ func reportText(w io.Writer, set []runs.Entry) error {
 
 // html is the page, with what the figures say and what limited each run.
 func html(w io.Writer, set []runs.Entry, f reportFlags) error {
-	opt := page.Options{Title: f.title, Says: saysOf(set), Explain: reasons(set)}
+	pivot, err := table.NewPivot(set, f.table.By, f.table.Baseline, f.table.Columns)
+	if err != nil {
+		return err
+	}
+	opt := page.Options{Title: f.title, Says: saysOf(set, f.table), Explain: reasons(set), Pivot: pivot}
 	return page.Write(w, set, opt)
 }
 
@@ -248,10 +255,22 @@ func reasons(set []runs.Entry) []page.Section {
 // markdown is the table, what it says and what limited each run.
 func markdown(w io.Writer, set []runs.Entry, f reportFlags) error {
 	rows, opt := withTenants(set, f.table)
+	pivot, err := table.NewPivot(set, opt.By, opt.Baseline, opt.Columns)
+	if err != nil {
+		return err
+	}
 	if err := table.Markdown(w, rows, opt); err != nil {
 		return err
 	}
-	sections := append([]page.Section{{Title: "What it says", Sentences: saysOf(set)}}, limits(set)...)
+	if pivot != nil {
+		if _, err := fmt.Fprintf(w, "\n## Compared by %s\n\n", escape.Markdown(pivot.Factor.Title)); err != nil {
+			return err
+		}
+		if err := pivot.WriteMarkdown(w); err != nil {
+			return err
+		}
+	}
+	sections := append([]page.Section{{Title: "What it says", Sentences: saysOf(set, f.table)}}, limits(set)...)
 	for _, s := range sections {
 		if len(s.Sentences) == 0 {
 			continue

@@ -71,8 +71,8 @@ func withTenants(set []runs.Entry, opt table.Options) ([]runs.Entry, table.Optio
 }
 
 // saysOf is what results say in sentences, that of their tenants included.
-func saysOf(set []runs.Entry) []string {
-	out := table.Says(set)
+func saysOf(set []runs.Entry, opt table.Options) []string {
+	out := table.Says(set, opt)
 	for i := range set {
 		if set[i].Run == nil {
 			continue

@@ -40,13 +40,14 @@ type Section struct {
 
 // Options are what a page has besides its results.
 type Options struct {
-	Title    string    // made up from the results when empty
-	Says     []string  // "What it says", a sentence each
-	Explain  []Section // why the figures are what they are
-	GroupBy  []string  // settings that make a curve of their own; none: what differs besides the load
-	Footer   string    // who made the page; the tool that made the results when empty
-	MaxBars  int       // requests drawn one by one, over all runs together; 120,000 when 0
-	MaxLines int       // runs whose distributions are drawn; 40 when 0
+	Title    string       // made up from the results when empty
+	Says     []string     // "What it says", a sentence each
+	Explain  []Section    // why the figures are what they are
+	Pivot    *table.Pivot // what differs on purpose, side by side; nil: nothing does
+	GroupBy  []string     // settings that make a curve of their own; none: what differs besides the load
+	Footer   string       // who made the page; the tool that made the results when empty
+	MaxBars  int          // requests drawn one by one, over all runs together; 120,000 when 0
+	MaxLines int          // runs whose distributions are drawn; 40 when 0
 }
 
 // unfolded is how many sentences of a section are shown at once.
@@ -61,6 +62,7 @@ type view struct {
 	Says                         []string
 	Cards                        []card
 	Results                      *grid
+	Pivot                        *pivotView
 	Load                         *loadView
 	Pareto                       bool
 	Spread                       []choice
@@ -154,6 +156,7 @@ func newView(set []runs.Entry, d *data, opt Options) (*view, error) {
 		}
 		v.Results = results(set, names, g)
 	}
+	v.Pivot = newPivot(opt.Pivot)
 	v.Load = d.loads
 	v.Spread = d.spread
 	for i, s := range opt.Explain {
@@ -265,6 +268,7 @@ func (v *view) navigate() {
 	}
 	add(len(v.Cards) > 0 || len(v.Runs) == 1, "overview", "Overview")
 	add(len(v.Says) > 0, "says", "What it says")
+	add(v.Pivot != nil, "pivot", "Compared")
 	add(v.Results != nil, "results", "Results")
 	add(v.Load != nil, "load", "Load")
 	add(v.Pareto, "pareto", "Pareto")

@@ -29,7 +29,7 @@ type over struct {
 type head struct{ Text, Class, Title string }
 
 // cell is one field. Sort is what the column is sorted by where that is not the text.
-type cell struct{ Text, Sort, Class, Title, Badge, Run string }
+type cell struct{ Text, Sort, Class, Title, Badge, Run, Note string }
 
 type card struct{ Name, Value, Unit, Note string }
 

@@ -57,14 +57,18 @@ func (e *Entry) Text(name string) string {
 // called the set-up. See Setting.
 const TheSetting = "setting"
 
-// Setting is a label or, where there is none of that name, a fact from the result's context. TheSetting is
+// Setting is a label or, where there is none of that name, a fact from the result's context, or what is known of
+// the server: engine, gpu, version, a flag it was started with. TheSetting is
 // the nearest heading above a result, or its --label.
 func (e *Entry) Setting(name string) string {
 	if v, ok := e.Labels[name]; ok {
 		return v
 	}
 	if name != TheSetting {
-		return e.Result.Context.Text(name)
+		if v := e.Result.Context.Text(name); v != "" {
+			return v
+		}
+		return e.server(name)
 	}
 	if f, ok := e.Result.Context.Get("headings"); ok {
 		if texts, ok := f.Value.([]string); ok && len(texts) > 0 {

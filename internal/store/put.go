@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -248,7 +247,7 @@ func describe(e *runs.Entry) Item {
 	it := Item{
 		Key: runs.Identity(e), Name: clean(e.Name), Format: clean(r.Format), Started: e.Started(), Labels: e.Labels,
 		Figures: r.Metrics, Line: r.Source.Line, Error: secret.Text(clean(r.Error)),
-		Model: clean(e.Setting("model")), Backend: clean(e.Setting("backend")), Engine: clean(engineOf(e)), GPU: clean(gpuOf(e)),
+		Model: clean(e.Setting("model")), Backend: clean(e.Setting("backend")), Engine: clean(e.Engine()), GPU: clean(e.GPU()),
 		Command: secret.Text(clean(commandOf(e))),
 	}
 	if run := e.Run; run != nil {
@@ -262,56 +261,4 @@ func commandOf(e *runs.Entry) string {
 		return strings.Join(e.Run.Command, " ")
 	}
 	return e.Result.Context.Text("command")
-}
-
-// engines are the words by which a launch command or a backend tells its engine.
-var engines = []string{"vllm", "sglang", "lmdeploy", "tensorrt_llm", "trtllm", "text-generation", "tgi", "llama-server", "ollama", "mlc_llm", "dynamo"}
-
-// engineOf is the server's software: a label, what the server said of itself, how it was started, or the
-// backend, where that is an engine's and not only a protocol.
-func engineOf(e *runs.Entry) string {
-	if v := e.Setting("engine"); v != "" {
-		return v
-	}
-	if e.Run != nil && e.Run.Server.Kind != "" {
-		return e.Run.Server.Kind
-	}
-	texts := []string{e.Result.Context.Text("server_command"), e.Result.Context.Text("backend")}
-	if e.Result.Launch != nil {
-		texts = append([]string{*e.Result.Launch}, texts...)
-	}
-	for _, text := range texts {
-		text = strings.ToLower(text)
-		best, at := "", len(text)
-		for _, name := range engines {
-			if i := strings.Index(text, name); i >= 0 && i < at {
-				best, at = name, i
-			}
-		}
-		if best != "" {
-			return best
-		}
-	}
-	return ""
-}
-
-// gpuOf is the accelerator's name: a label, what the result says, or what was seen of it during the run.
-func gpuOf(e *runs.Entry) string {
-	for _, name := range []string{"gpu", "gpu_name", "gpu_type", "accelerator"} {
-		if v := e.Setting(name); v != "" {
-			return v
-		}
-	}
-	if e.Run == nil {
-		return ""
-	}
-	var env struct {
-		GPUs []struct {
-			Name string `json:"name"`
-		} `json:"gpus"`
-	}
-	if json.Unmarshal(e.Run.Environment, &env) != nil || len(env.GPUs) == 0 { // without one, or in a form this does not know
-		return ""
-	}
-	return env.GPUs[0].Name
 }

@@ -14,14 +14,14 @@ import (
 // Says is what the figures say, in sentences with their figures: which setting wins on what and by how
 // much, where more load stops giving more, what failed, how far repeats lie apart. It claims nothing
 // about noise that single runs cannot show.
-func Says(set []runs.Entry) []string {
+func Says(set []runs.Entry, opt Options) []string {
 	g, err := New(set, Options{})
 	if err != nil {
 		return nil
 	}
 	out := g.failures()
 	out = append(out, g.rest()...)
-	contests, repeats := g.contests(), g.repeats()
+	contests, repeats := g.compared(set, opt), g.repeats()
 	out = append(out, contests...)
 	out = append(out, g.ladders()...)
 	out = append(out, repeats...)
@@ -133,10 +133,25 @@ func (g *Grid) who(r Row) string {
 	})
 }
 
-// contests are the settings that answered the same workload.
-func (g *Grid) contests() []string {
+// fewConditions is up to how many of them every one gets sentences of its own.
+const fewConditions = 3
+
+// compared is what differs on purpose: the levels of one factor under the same conditions.
+func (g *Grid) compared(set []runs.Entry, opt Options) []string {
+	p, err := NewPivot(set, opt.By, opt.Baseline, nil)
+	switch {
+	case err != nil || p == nil:
+		return nil
+	case opt.By != "" || len(p.Conditions) > fewConditions:
+		return p.Says()
+	}
+	return g.contests(func(f Factor) bool { return workload(f) || f.Key == "model" && p.Factor.Key != "model" })
+}
+
+// contests are the settings that answered under the same conditions.
+func (g *Grid) contests(condition func(Factor) bool) []string {
 	var out []string
-	for _, rows := range g.by(workload) {
+	for _, rows := range g.by(condition) {
 		names := map[string]bool{}
 		for _, r := range rows {
 			names[g.who(r)] = true
@@ -144,7 +159,7 @@ func (g *Grid) contests() []string {
 		if len(names) < 2 || slices.ContainsFunc(g.Factors, func(f Factor) bool { return f.Key == runKey }) {
 			continue
 		}
-		at := g.words(rows[0], workload)
+		at := g.words(rows[0], condition)
 		if at != "" {
 			at = "At " + at + ": "
 		}

@@ -19,6 +19,9 @@ type Options struct {
 	Columns []string // figures by their vLLM names; none: the usual ones the results have
 	GroupBy string   // the setting rows are ordered by; empty: the load, if it varies
 	Split   bool     // a table per value of that setting
+
+	By       string // the setting compared; empty: found by what repeats
+	Baseline string // its value that the others are set in relation to
 }
 
 // Column is one figure of every row.

@@ -209,7 +209,7 @@ func TestSays(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Says(entries(t, c.text))
+			got := Says(entries(t, c.text), Options{})
 			for _, want := range c.want {
 				if !slices.Contains(got, want) {
 					t.Errorf("does not say\n  %s\nbut\n  %s", want, strings.Join(got, "\n  "))
@@ -269,7 +269,7 @@ func TestEveryTableShowsVerdictAndFailures(t *testing.T) {
 
 // TestSaysLeavesOutWhatMayNotBeUsed: at QPS 8 the best is INVALID, at QPS 2 one is predicted.
 func TestSaysLeavesOutWhatMayNotBeUsed(t *testing.T) {
-	got := Says(judged(entries(t, page()), "INVALID", "VALID", "VALID", runs.PredictedLabel))
+	got := Says(judged(entries(t, page()), "INVALID", "VALID", "VALID", runs.PredictedLabel), Options{})
 	want := []string{
 		"1 of 4 results are INVALID and left out of the sentences below: plain, QPS 8.",
 		"1 of 4 results are predicted and left out of the sentences below: chunked | on, QPS 2.",
@@ -277,7 +277,7 @@ func TestSaysLeavesOutWhatMayNotBeUsed(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("says\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 	}
-	got = Says(judged(entries(t, page()), runs.PredictedLabel, runs.PredictedLabel, runs.PredictedLabel, runs.PredictedLabel))
+	got = Says(judged(entries(t, page()), runs.PredictedLabel, runs.PredictedLabel, runs.PredictedLabel, runs.PredictedLabel), Options{})
 	if len(got) < 3 || got[0] != "These results are predicted by the simulator, not measured." {
 		t.Errorf("all predicted: %q", got)
 	}

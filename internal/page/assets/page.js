@@ -60,6 +60,14 @@ for (const pick of document.querySelectorAll("select[data-pick]")) {
   pick.addEventListener("change", () => pick.closest("section").querySelectorAll("figure[data-key]").forEach(draw));
 }
 
+// Of several tables of one section, the one that is chosen.
+for (const pick of document.querySelectorAll("select[data-table]")) {
+  const tables = pick.closest("section").querySelectorAll(".choice");
+  const show = () => tables.forEach((t, i) => { t.hidden = String(i) !== pick.value; });
+  pick.addEventListener("change", show);
+  show();
+}
+
 // The run whose details are shown.
 const chooser = document.getElementById("run");
 function choose(run) {
