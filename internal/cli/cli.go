@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"spate/internal/config"
 	"spate/internal/escape"
@@ -172,6 +173,16 @@ func newRoot(p Process) *cobra.Command {
 		c.Args = usageArgs(c.Args)
 	}
 	return root
+}
+
+// renamed lets flags be called by the names they had before, too.
+func renamed(f *pflag.FlagSet, names map[string]string) {
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if now, ok := names[name]; ok {
+			name = now
+		}
+		return pflag.NormalizedName(name)
+	})
 }
 
 // usageArgs makes a wrong number of arguments a usage mistake.

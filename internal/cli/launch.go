@@ -73,12 +73,13 @@ Exit codes: 0 ended on request, 1 it did not start or died, 2 usage.`,
 	f := cmd.Flags()
 	f.StringVar(&spec.URL, "url", "", "where it will answer (default http://127.0.0.1:{port})")
 	f.StringVar(&spec.Log, "log", "server.log", "`file` for what it prints")
-	f.DurationVar(&spec.Ready, "ready", 10*time.Minute, "how long it may take to answer")
+	f.DurationVar(&spec.Ready, "timeout", 10*time.Minute, "how long it may take to answer")
 	f.DurationVar(&spec.Grace, "grace", 30*time.Second, "how long it may take to end when asked to")
 	f.StringArrayVar(&spec.Env, "env", nil, "`NAME=value` for its environment (repeatable)")
 	f.StringVar(&gpus, "gpus", "", "`list` of the GPUs it may use, such as 0,1 (CUDA_VISIBLE_DEVICES)")
 	f.StringVar(&usedOK, "gpu-memory-used-ok", "", "GPU memory that others may use before it starts, such as 20GiB or any")
 	f.StringVar(&after, "stop-command", "", "`command` run when it has ended, however it ended; {port} stands for its port")
+	renamed(f, map[string]string{"ready": "timeout"})
 	return cmd
 }
 

@@ -53,13 +53,14 @@ func (o *sweepOptions) set() *pflag.FlagSet {
 	f.StringVar(&o.cache, "cache", string(sweep.Salt), "prefix cache between measurements: salt (prompts begin differently), reset (the server forgets), keep")
 	f.StringVar(&o.predict, "predict", "", "predict with this profile (see spate predict --list) instead of measuring")
 	f.StringVar(&o.launch, "launch", "", "command that starts the server; {port} in it is a free port")
-	f.DurationVar(&o.ready, "launch-ready", 10*time.Minute, "how long that server may take until it answers")
+	f.DurationVar(&o.ready, "launch-timeout", 10*time.Minute, "how long that server may take until it answers")
 	f.StringVar(&o.gpus, "launch-gpus", "", "GPUs of launched servers, such as 0,1")
 	f.StringVar(&o.usedOK, "launch-gpu-memory-used-ok", "", "GPU memory that others may use when a server is launched, such as 20GiB or any")
-	f.StringArrayVarP(&o.outputs, "report", "o", nil, "write the results to this file, in the form its ending says (repeatable)")
+	f.StringArrayVarP(&o.outputs, "output", "o", nil, "write the results to this file, in the form its ending says (repeatable)")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the points and the expected time, and measure nothing")
 	f.BoolVar(&o.noStore, "no-store", false, "keep the runs out of the store")
 	f.BoolVarP(&o.help, "help", "h", false, "say what it takes")
+	renamed(f, map[string]string{"launch-ready": "launch-timeout", "report": "output"})
 	return f
 }
 

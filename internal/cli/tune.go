@@ -78,7 +78,7 @@ Exit codes: 0 done, 1 nothing could be measured, 2 usage, 130 interrupted.`,
 	f.StringVar(&o.gpus, "gpus", "", "`list` of the GPUs servers may use, such as 0,1 (CUDA_VISIBLE_DEVICES)")
 	f.StringVar(&o.usedOK, "gpu-memory-used-ok", "", "GPU memory that others may use before a start, such as 20GiB or any")
 	f.StringVar(&o.dir, "output-dir", "", "folder of the search; the same folder goes on (default spate-runs/tune-NAME)")
-	f.StringArrayVar(&o.outputs, "output", nil, "also write a report to this `file`: .md, .html, .csv or .json (repeatable)")
+	f.StringArrayVarP(&o.outputs, "output", "o", nil, "also write a report to this `file`: .md, .html, .csv or .json (repeatable)")
 	f.BoolVar(&o.noStore, "no-store", false, "do not put the runs into the store")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be searched, and start nothing")
 	f.BoolVar(&o.json, "json", false, "print the outcome as JSON")

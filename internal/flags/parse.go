@@ -241,7 +241,7 @@ func available(where string, d *Def) error {
 	if strings.HasPrefix(d.Needs, "spate ") {
 		return mistake("%s is no flag of bench: %s", where, d.Needs)
 	}
-	return mistake("spate does not support %s (%s)", where, d.Needs)
+	return mistake("%s: spate does not support it (%s)", where, d.Needs)
 }
 
 // finish applies the rules that need every flag, then resolves and validates.

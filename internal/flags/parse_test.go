@@ -129,7 +129,7 @@ func TestParseMistakes(t *testing.T) {
 		"choice":                 {"--backend opnai", []string{"--backend", `"opnai"`, "openai, vllm, openai-chat", `did you mean "openai"?`}},
 		"choice with alias":      {"--api chatt", []string{"--api (--backend)", "chatt"}},
 		"dataset dashed":         {"--dataset-name prefix-repetition", []string{"is not one of", `did you mean "prefix_repetition"?`}},
-		"later flag":             {"--tokenizer-revision x", []string{"spate does not support --tokenizer-revision", "downloads"}},
+		"later flag":             {"--tokenizer-revision x", []string{"--tokenizer-revision: spate does not support it", "downloads"}},
 		"two profiles":           {"--sim a@b c@d", []string{"--sim", "c@d", "second"}},
 		"profile and times":      {"--sim Qwen3-8B@A10 --sim-ttft 5ms", []string{"--sim", "--sim-ttft"}},
 		"later level":            {"--confidence-level 0.9", []string{"spate does not support", "intervals other than 95 %"}},
