@@ -326,9 +326,12 @@ func TestReforkingChildIsEnded(t *testing.T) {
 	}
 	s := spec(dir, "plain")
 	s.Command = []string{"/bin/sh", "-c", "/bin/sh " + script + " & exec " + Words(s.Command)}
+	s.Grace = time.Second // it does not listen
 	srv := start(t, s)
-	if len(marked(srv.mark)) < 2 {
-		t.Errorf("processes with the mark: %v", marked(srv.mark))
+	for end := time.Now().Add(30 * time.Second); len(marked(srv.mark)) < 2; { // a list misses it now and then
+		if time.Now().After(end) {
+			t.Fatal("nothing forks: nothing was tested")
+		}
 	}
 	if err := srv.Stop(t.Context()); err != nil {
 		t.Error(err)
