@@ -85,7 +85,10 @@ func (h *hunted) print(r *tune.Report) error {
 		}
 		b.WriteByte('\n')
 	}
-	fmt.Fprintf(b, "%d starts, %d failed.\n", r.Starts, r.Failed)
+	if why := r.WhatMattered(); why != "" {
+		fmt.Fprintf(b, "%s\n", why)
+	}
+	fmt.Fprintf(b, "%d servers started in all phases, %d failed.\n", r.Starts, r.Failed)
 	if r.Predicted != "" && len(r.Trials) > 1 {
 		fmt.Fprintf(b, "Try first:\n")
 	}
@@ -250,6 +253,9 @@ func (h *hunted) sections(r *tune.Report) []page.Section {
 	weights := page.Section{Title: "What mattered"}
 	for _, w := range r.Weights {
 		weights.Sentences = append(weights.Sentences, fmt.Sprintf("%s: %.0f %% of the differences (%.0f to %.0f), best at %s", w.Name, 100*w.Share, 100*w.Low, 100*w.High, w.Best))
+	}
+	if why := r.WhatMattered(); why != "" {
+		weights.Sentences = append(weights.Sentences, why)
 	}
 	failed := page.Section{Title: "Failed starts"}
 	for i := range r.Trials {

@@ -75,7 +75,8 @@ const settleFor = 20 * time.Second
 func (r *serverRunner) Try(ctx context.Context, step tune.Step) (tune.Observation, error) {
 	began := time.Now()
 	o := tune.Observation{Step: step}
-	if err := r.start(ctx, step); err != nil {
+	var err error
+	if o.Started, err = r.start(ctx, step); err != nil {
 		var f *launch.Failure
 		if !errors.As(err, &f) || ctx.Err() != nil {
 			return o, err
@@ -113,17 +114,17 @@ func (r *serverRunner) Try(ctx context.Context, step tune.Step) (tune.Observatio
 	return o, nil
 }
 
-// start makes sure that a server with the step's settings runs. Probes of one setting share a start;
+// start makes sure that a server with the step's settings runs, and reports whether it had to start one. Probes of one setting share a start;
 // finals do not, since a start is part of what differs.
-func (r *serverRunner) start(ctx context.Context, step tune.Step) error {
+func (r *serverRunner) start(ctx context.Context, step tune.Step) (started bool, err error) {
 	f := r.h.f
 	key := f.Space().Key(step.Settings)
 	shared := step.Phase == tune.Knee || step.Phase == tune.Trial
 	if r.srv != nil && r.key == key && shared && r.srv.Died() == nil {
-		return nil
+		return false, nil
 	}
 	if err := r.stop(ctx); err != nil {
-		return err
+		return false, err
 	}
 	name := fmt.Sprintf("%s-a%d-%d.log", step.Key(), step.Attempt, time.Now().Unix())
 	spec := launch.Spec{
@@ -135,18 +136,18 @@ func (r *serverRunner) start(ctx context.Context, step tune.Step) error {
 		spec.GPU.Skip = noGPU
 	}
 	if err := spec.Choose("--", r.h.o.gpus, r.h.o.usedOK); err != nil {
-		return err
+		return false, err
 	}
 	srv, err := launch.Start(ctx, spec)
 	if err != nil {
-		return err
+		return true, err
 	}
 	if !r.said {
 		r.said = true
 		sayUnchecked(r.h.p, srv)
 	}
 	r.srv, r.key, r.phase = srv, key, step.Phase
-	return nil
+	return true, nil
 }
 
 // stop ends the server that runs, if any.

@@ -22,6 +22,9 @@ const (
 	resamples = 200
 )
 
+// EnoughToWeigh is how many trials of full length have to run before parameters are weighed: two in each range.
+const EnoughToWeigh = 2 * groups
+
 // Importance weighs the parameters by the trials of full length that ran, the heaviest first. Scores count
 // by rank, so that one very bad trial does not speak for all. With few trials the intervals are wide.
 func Importance(space *Space, history []Trial, seed uint64) []Weight {
@@ -31,7 +34,7 @@ func Importance(space *Space, history []Trial, seed uint64) []Weight {
 			trials = append(trials, t)
 		}
 	}
-	if len(trials) < 2*groups {
+	if len(trials) < EnoughToWeigh {
 		return nil
 	}
 	ranks := rankScores(trials)

@@ -331,7 +331,7 @@ func TestVirtualSearch(t *testing.T) {
 			t.Errorf("step %d: %s", o.N, o.Failure.Line)
 		}
 	}
-	if out.Starts != 6 || out.Seeds == 0 || len(out.Frontier) == 0 {
+	if out.Starts != len(history) || out.Starts <= 6 || out.Seeds == 0 || len(out.Frontier) == 0 {
 		t.Errorf("%d starts, %d from the simulator, %d on the frontier", out.Starts, out.Seeds, len(out.Frontier))
 	}
 	b := &strings.Builder{}

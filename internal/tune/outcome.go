@@ -155,14 +155,7 @@ func (t *Tuner) Conclude(history []Observation) *Outcome {
 		k := KneeOf(history)
 		out.Knee = &k
 	}
-	for i := range history {
-		if o := &history[i]; o.Phase == Trial {
-			out.Starts++
-			if o.Failure != nil {
-				out.Failed++
-			}
-		}
-	}
+	out.Starts, out.Failed = starts(history)
 	out.leaveOut(history)
 	space := t.File.space()
 	out.Default = defaultOf(out.Trials)
@@ -182,6 +175,37 @@ func (t *Tuner) Conclude(history []Observation) *Outcome {
 	out.Weights = search.Importance(space, list, t.File.Seed)
 	out.verdicts(t, history)
 	return out
+}
+
+// starts counts the servers that were started, in every phase, and those that failed. Steps of a journal that does
+// not say which of them started one count one for each.
+func starts(history []Observation) (all, failed int) {
+	for i := range history {
+		if history[i].Started {
+			all++
+		}
+		if history[i].Failure != nil {
+			failed++
+		}
+	}
+	if all == 0 {
+		all = len(history)
+	}
+	return all, failed
+}
+
+// WhatMattered says why nothing is told of how much each flag mattered; empty when it is.
+func (out *Outcome) WhatMattered() string {
+	if len(out.Weights) > 0 {
+		return ""
+	}
+	n := 0
+	for i := range out.Trials {
+		if o := &out.Trials[i]; o.Counts() && o.Share >= 1 {
+			n++
+		}
+	}
+	return fmt.Sprintf("How much each flag mattered cannot be told from %d trials of full length: at least %d are needed (budget: trials).", n, search.EnoughToWeigh)
 }
 
 // leaveOut counts the steps that nothing was decided from because their runs are INVALID.

@@ -76,7 +76,7 @@ func (r *Report) facts(b *strings.Builder) {
 	if r.LeftOut != "" {
 		fmt.Fprintf(b, "- %s\n", r.LeftOut)
 	}
-	fmt.Fprintf(b, "- %d starts %s, %d failed; %d of the settings came from the simulator\n", r.Starts, in, r.Failed, r.Seeds)
+	fmt.Fprintf(b, "- %d servers started %s, %d failed; %d of the settings came from the simulator\n", r.Starts, in, r.Failed, r.Seeds)
 	if r.Doubt != "" {
 		fmt.Fprintf(b, "- %s%s\n", strings.ToUpper(r.Doubt[:1]), r.Doubt[1:])
 	}
@@ -200,7 +200,8 @@ func (f *File) Place(o *Observation) string {
 }
 
 func (r *Report) importance(b *strings.Builder) {
-	if len(r.Weights) == 0 {
+	if why := r.WhatMattered(); why != "" {
+		fmt.Fprintf(b, "## What mattered\n\n%s\n\n", why)
 		return
 	}
 	b.WriteString("## What mattered\n\nHow much of the differences between trials each flag accounts for by itself.\n\n| flag | share | 90 % interval | best values |\n|---|---:|---|---|\n")

@@ -75,6 +75,7 @@ type Observation struct {
 	Command   string          `json:"command,omitempty"`
 	TookS     float64         `json:"took_s"`
 	StartS    float64         `json:"start_s,omitempty"` // of it, until the server answered
+	Started   bool            `json:"started,omitempty"` // a server was started for it; false: one that ran was used
 }
 
 // Invalid is a run of the step whose own verdict forbids the use of its figures; nil: none.

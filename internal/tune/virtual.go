@@ -74,7 +74,7 @@ func NewVirtual(f *File, prof *profile.Profile, resolve Resolve) (*Virtual, erro
 
 // Try implements Runner.
 func (v *Virtual) Try(_ context.Context, step Step) (Observation, error) {
-	o := Observation{Step: step, Command: v.File.Line(step.Settings)}
+	o := Observation{Step: step, Command: v.File.Line(step.Settings), Started: step.Phase != Knee} // the knee is looked for on the server of the first trial
 	cl, err := v.cluster(step.Settings, v.seed(step))
 	if err != nil {
 		var refused *catalog.StartError
