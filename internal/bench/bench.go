@@ -78,6 +78,7 @@ type session struct {
 	starting sync.Mutex // guards the tenants' beginnings
 	planning sync.Mutex // guards the plan on disk
 
+	pulse   client.Pulse // of answers while they come, of all tenants
 	holding sync.Once
 	release func() // of Hold
 	finish  func() // ends the context of preparation; nil before it
@@ -177,6 +178,7 @@ func (s *session) assemble(ctx context.Context) error {
 		return err
 	}
 	var err error
+	s.target.client.Pulse = &s.pulse
 	if s.client, err = client.New(s.target.client); err != nil {
 		return err
 	}
@@ -249,6 +251,10 @@ func (s *session) measure(ctx context.Context) (driver.Result, error) {
 		live = &driver.Live{}
 	}
 	progress := report.NewProgress(s.load.expect)
+	if s.Config.Output.UI != config.UINone {
+		s.pulse.First = progress.First
+		progress.Watch(s.pulse.Tokens.Load)
+	}
 	view := s.startView(ctx, live, progress)
 	probes := s.startProbes(ctx)
 	res, err := s.drive(ctx, driver.Config{

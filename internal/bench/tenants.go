@@ -179,6 +179,7 @@ func (s *session) shareClient(earlier []*session) (err error) {
 		}
 	}
 	cfg := s.target.client
+	cfg.Pulse = &s.tenant.lead.pulse
 	cfg.Secrets, cfg.MaxConns = lead.Secrets(), 0
 	if lead.Load.MaxConcurrency != nil {
 		cfg.MaxConns = *lead.Load.MaxConcurrency

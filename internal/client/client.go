@@ -44,6 +44,7 @@ type Config struct {
 	Sticky   bool  // requests of one session go to one target
 	Body     Body
 	Clock    call.Clock
+	Pulse    *Pulse // told of answers while they come; nil: nobody looks
 }
 
 // Client sends requests to one or more base URLs.
@@ -238,6 +239,7 @@ func (c *Client) Do(ctx context.Context, r *call.Request) call.Record {
 	if c.cfg.MaxBytes > 0 {
 		x.most = c.cfg.MaxBytes
 	}
+	x.pulse = c.cfg.Pulse
 	if r.Body == nil {
 		if err := c.Prepare(r); err != nil {
 			x.fail(call.FaultLocal, err.Error())
@@ -339,6 +341,7 @@ func (x *exchange) failDial(ctx context.Context, err error) {
 // are taken out of error texts.
 func (c *Client) close(x *exchange) call.Record {
 	rec := x.finish(c.cfg.Clock.Now())
+	x.untell()
 	if rec.Fault == call.FaultStopped || rec.Fault == call.FaultCutoff {
 		rec.Outcome = call.Canceled
 	}

@@ -63,6 +63,8 @@ type exchange struct {
 	thought  []byte
 	tool     []byte
 	chunks   []call.Chunk
+	pulse    *Pulse // nil where nobody looks
+	told     int64  // tokens
 }
 
 func newExchange(b Backend, parsers *fastjson.ParserPool, r *call.Request) *exchange {
@@ -230,6 +232,7 @@ func (x *exchange) apply(e *event) {
 		return
 	}
 	x.chunks = append(x.chunks, call.Chunk{At: x.at, Tokens: int32(min(tokens, math.MaxInt32)), Kind: e.kind})
+	x.tell(tokens)
 	if e.kind != 0 || tokens > 0 {
 		if x.rec.FirstToken == call.Unset {
 			x.rec.FirstToken = x.at

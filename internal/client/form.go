@@ -148,6 +148,7 @@ func (x *exchange) known(data []byte) bool {
 // token is apply for an event of the known form.
 func (x *exchange) token(text []byte) {
 	x.chunks = append(x.chunks, call.Chunk{At: x.at, Kind: x.form.kind})
+	x.tell(0)
 	if x.rec.FirstToken == call.Unset {
 		x.rec.FirstToken = x.at
 	}

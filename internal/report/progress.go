@@ -14,7 +14,7 @@ import (
 )
 
 // Progress gathers what a live view shows, cheaply enough to run beside the measurement: nothing per
-// chunk, one lock per finished request, histograms instead of samples. The figures of the result
+// chunk, one lock per first message and finished request, histograms instead of samples. The figures of the result
 // never come from here. It is a record sink and safe for concurrent use.
 type Progress struct {
 	total   atomic.Int64
@@ -33,6 +33,23 @@ type Progress struct {
 	ttft   *hdrhistogram.Histogram // microseconds
 	itl    *hdrhistogram.Histogram
 	marks  []mark // the last few seconds, oldest first
+
+	coming func() int64 // tokens of answers still coming; nil: not known
+}
+
+// Watch makes the view follow answers while they come: coming are the tokens of those that have not ended,
+// and First is told their first messages instead of their records.
+func (p *Progress) Watch(coming func() int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.coming = coming
+}
+
+// First counts the time to an answer's first message.
+func (p *Progress) First(ttft time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	record(p.ttft, ttft)
 }
 
 // mark is where the counters stood at one time.
@@ -95,7 +112,7 @@ func (p *Progress) Record(r *call.Record) error {
 	if len(r.Chunks) == 0 {
 		return nil
 	}
-	if ttft, ok := metrics.TTFT(r); ok {
+	if ttft, ok := metrics.TTFT(r); ok && p.coming == nil {
 		record(p.ttft, ttft)
 	}
 	for i := 1; i < len(r.Chunks); i++ {
@@ -120,6 +137,9 @@ func (p *Progress) Snapshot(now time.Duration) Snapshot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	cur := mark{now, p.sent.Load(), p.done, p.tokens}
+	if p.coming != nil {
+		cur.tokens += p.coming()
+	}
 	s := Snapshot{
 		Phase: p.phase, Done: int(p.done), Total: int(p.total.Load()), Elapsed: max(0, now-p.began), Left: call.Unset,
 		InFlight: int(max(0, cur.sent-p.ended)), Waiting: int(p.waiting.Load()),
@@ -130,7 +150,7 @@ func (p *Progress) Snapshot(now time.Duration) Snapshot {
 		secs := (cur.at - from.at).Seconds()
 		s.SentRate = float64(cur.sent-from.sent) / secs
 		s.DoneRate = float64(cur.done-from.done) / secs
-		s.OutRate = float64(cur.tokens-from.tokens) / secs
+		s.OutRate = max(0, float64(cur.tokens-from.tokens)/secs) // an answer that fails takes its tokens with it
 	}
 	s.Left = p.left(s, now)
 	return s

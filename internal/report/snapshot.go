@@ -18,7 +18,7 @@ type Snapshot struct {
 	Waiting  int     // due, but without a slot
 	SentRate float64 // requests/s over the last seconds
 	DoneRate float64
-	OutRate  float64 // output tokens/s over the last seconds, counted as requests end
+	OutRate  float64 // output tokens/s over the last seconds, of answers still coming too
 	TTFT     Quantiles
 	ITL      Quantiles
 	Failed   int

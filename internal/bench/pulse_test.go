@@ -1,0 +1,52 @@
+package bench
+
+import (
+	"context"
+	"regexp"
+	"sync"
+	"testing"
+	"time"
+
+	"spate/internal/call"
+	"spate/internal/config"
+	"spate/internal/report"
+	"spate/internal/sim/serve"
+)
+
+// seen ends a run when its view has shown what a test waits for.
+type seen struct {
+	mu   sync.Mutex
+	want *regexp.Regexp
+	end  context.CancelCauseFunc
+	all  []byte
+}
+
+func (s *seen) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, b...)
+	if s.want.Match(b) {
+		s.end(call.ErrInterrupted)
+	}
+	return len(b), nil
+}
+
+// TestViewFollowsAnswers has answers of a quarter of an hour: the view shows their tokens and TTFT while none has ended.
+func TestViewFollowsAnswers(t *testing.T) {
+	srv := start(t, serve.Config{Timetable: serve.TimetableConfig{TTFT: time.Millisecond, ITL: 10 * time.Millisecond}})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ctx, end := context.WithCancelCause(ctx)
+	j := job(t, "--base-url", srv.URL(), "--num-prompts", "4", "--max-concurrency", "4", "--random-input-len", "12", "--random-output-len", "100000", "--skip-tokenizer-init", "--model", "spate-sim")
+	view := &seen{want: regexp.MustCompile(`0/4 0%.*output [1-9]\d* tok/s; TTFT p50 \d`), end: end}
+	j.Config.Output.UI, j.Stderr, j.View = config.UIPlain, view, report.LiveOptions{Every: 20 * time.Millisecond}
+	out, err := Run(ctx, j)
+	if err != nil || out.Run.Tally.OK > 0 || out.Run.Tally.Canceled == 0 {
+		t.Fatalf("%v, %+v", err, out.Run.Tally)
+	}
+	view.mu.Lock()
+	defer view.mu.Unlock()
+	if !view.want.Match(view.all) {
+		t.Errorf("the view never showed tokens and TTFT:\n%.2000s", view.all)
+	}
+}
