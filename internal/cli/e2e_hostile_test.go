@@ -13,8 +13,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"spate/internal/call"
 	"spate/internal/result"
+	"spate/internal/sim/serve"
 	"spate/internal/verdict"
 )
 
@@ -183,4 +186,45 @@ func TestHostileTokenizerEndsTheRun(t *testing.T) {
 		t.Errorf("the run ended well\n%s", e.stderr)
 	}
 	has(t, "standard error", e.stderr, `the pattern "(a|aa)+$" takes more than 1s`)
+}
+
+// TestOutOfFiles gives the client fewer descriptors than requests in flight: what could not be sent is dropped by the
+// client, with the cure, and is no failure of the server.
+func TestOutOfFiles(t *testing.T) {
+	t.Parallel()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := sim(t, serve.Config{Timetable: serve.TimetableConfig{TTFT: 3 * time.Second, ITL: time.Millisecond}})
+	for _, client := range []string{"raw", "std"} {
+		c := benchCmd(t, "--base-url", srv.URL(), "--model", "spate-sim", "--skip-tokenizer-init", "--connect", "in-band", "--http-client", client,
+			"--num-prompts", "120", "--random-input-len", "12", "--random-output-len", "4", "--ready-check-timeout-sec", "0")
+		c.cmd.Args = append([]string{"sh", "-c", `ulimit -n 64; exec "$0" "$@"`, path}, c.cmd.Args[1:]...)
+		c.cmd.Path = "/bin/sh"
+		e := c.run()
+		run := e.balanced()
+		if run.Tally.Failed != 0 || run.Tally.Dropped == 0 || run.Tally.OK == 0 {
+			t.Errorf("%s: tally %+v\n%s", client, run.Tally, e.stderr)
+		}
+		for _, r := range e.measured() {
+			if r.Outcome == call.Dropped && (r.Fault != call.FaultLocal || !strings.Contains(r.Err, "ulimit -n")) {
+				t.Fatalf("%s: request %d dropped as %s: %s", client, r.ID, r.Fault, r.Err)
+			}
+		}
+		has(t, "findings", e.out, "ulimit -n")
+	}
+}
+
+// TestLongModelName saves the result of a model whose name no file can have.
+func TestLongModelName(t *testing.T) {
+	t.Parallel()
+	url := hostile(t, strings.Repeat("m", 5000), func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"text\":\"a\",\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+	})
+	e := benchCmd(t, "--base-url", url, "--num-prompts", "2", "--random-input-len", "12", "--random-output-len", "6", "--save-result").want(ExitDone)
+	if files := e.result().Files; len(files) != 1 {
+		t.Errorf("files %v, want one", files)
+	}
 }

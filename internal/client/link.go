@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
+	"syscall"
 	"time"
 
 	"spate/internal/call"
@@ -54,7 +56,7 @@ func (d *dialer) open(ctx context.Context) (*opened, error) {
 	nd := net.Dialer{Timeout: 30 * time.Second}
 	conn, err := nd.DialContext(ctx, d.network, d.addr)
 	if err != nil {
-		return nil, &dialError{call.FaultConnect, err}
+		return nil, dialFault(err)
 	}
 	o := &opened{dial: d.clock.Now() - start}
 	if d.tls == nil {
@@ -80,9 +82,29 @@ func (d *dialer) plain(conn net.Conn) (link, error) {
 	}
 	l, err := d.reactors.adopt(conn)
 	if err != nil {
+		if e := dialFault(err); e.fault == call.FaultLocal {
+			return nil, e
+		}
 		return nil, &dialError{call.FaultLocal, err}
 	}
 	return l, nil
+}
+
+// dialFault is why no connection was opened. A client without a descriptor or a port left did not reach the server:
+// that is its own fault, and has a cure of its own.
+func dialFault(err error) *dialError {
+	switch {
+	case outOfFiles(err):
+		return &dialError{call.FaultLocal, fmt.Errorf("the client may open no more files: raise the limit with `ulimit -n`, or set --max-concurrency (%w)", err)}
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return &dialError{call.FaultLocal, fmt.Errorf("the client has no port left for another connection: lower the rate or set --max-concurrency (%w)", err)}
+	}
+	return &dialError{call.FaultConnect, err}
+}
+
+// outOfFiles also knows the words, as looking up a name does not pass the cause on.
+func outOfFiles(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || strings.Contains(err.Error(), "too many open files")
 }
 
 // readSize is the size of one read. A decode step brings a few hundred bytes; a flood fills it.

@@ -152,7 +152,8 @@ func (c *Client) lostStd(ctx context.Context, x *exchange, err error) {
 		return
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		x.fail(call.FaultConnect, err.Error())
+		e := dialFault(err)
+		x.fail(e.fault, e.Error())
 		return
 	}
 	if strings.Contains(err.Error(), "tls:") || strings.Contains(err.Error(), "x509:") {

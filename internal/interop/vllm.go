@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"spate/internal/metrics"
 	"spate/internal/result"
@@ -271,8 +272,26 @@ func (v *VLLM) autoName() string {
 	if v.MaxConcurrency != nil {
 		load += "-concurrency" + strconv.Itoa(*v.MaxConcurrency)
 	}
-	model := v.ModelID[strings.LastIndexByte(v.ModelID, '/')+1:]
-	return fmt.Sprintf("%s-%s-%s-%s.json", label, load, model, v.stamp())
+	return fmt.Sprintf("%s-%s-%s-%s.json", label, load, modelInName(v.ModelID), v.stamp())
+}
+
+// maxModelInName bounds the model's part of a file's name: file systems take 255 bytes for all of it.
+const maxModelInName = 120
+
+// modelInName is the last part of a model's id, which may be what a server says: cut to a length that file systems
+// take, and without what they do not.
+func modelInName(id string) string {
+	id = id[strings.LastIndexByte(id, '/')+1:]
+	id = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == '\\' || r == utf8.RuneError {
+			return '-'
+		}
+		return r
+	}, id)
+	if len(id) > maxModelInName {
+		id = strings.ToValidUTF8(id[:maxModelInName], "")
+	}
+	return id
 }
 
 func (v *VLLM) stamp() string {

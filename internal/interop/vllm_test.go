@@ -198,6 +198,12 @@ func TestFileName(t *testing.T) {
 		{"model without a slash", "", "", "openai-chat-0.5qps-m-20260822-030405.json", func(v *VLLM) {
 			v.RequestRate, v.ModelID = 0.5, "m"
 		}},
+		{"long model", "", "", "openai-chat-infqps-" + strings.Repeat("é", 60) + "-20260822-030405.json", func(v *VLLM) {
+			v.ModelID = "org/" + strings.Repeat("é", 2500)
+		}},
+		{"model no file can be called after", "", "", "openai-chat-infqps-a-b-c--20260822-030405.json", func(v *VLLM) {
+			v.ModelID = "../a\x00b\nc\\"
+		}},
 		{"in a folder", "out", "", "out/openai-chat-infqps-Llama-3.1-8B-20260822-030405.json", nil},
 		{"given name", "out", "r.json", "out/r.json", nil},
 		{"given absolute name", "out", "/tmp/r.json", "/tmp/r.json", nil},
