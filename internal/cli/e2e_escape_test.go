@@ -45,10 +45,10 @@ func TestHostileNamesReachNoTerminalAndNoPage(t *testing.T) {
 	spate("sweep", "--base-url", srv.URL(), "--num-prompts", "2,3", "--isl", "8", "--osl", "2", "--output-dir", "sweep", "--name", "@"+hostileName, "-o", "sweep.md")
 	for _, args := range [][]string{
 		{"list"},
-		{"list", "--json"},
-		{"list", "--csv"},
-		{"show", "@1"},
-		{"tag", "@1", "more=" + hostileName},
+		{"list", "--format", "json"},
+		{"list", "--format", "csv"},
+		{"show", "last"},
+		{"tag", "last", "more=" + hostileName},
 		{"import", "--no-store", "run"},
 		{"export"},
 		{"export", "--format", "csv"},
