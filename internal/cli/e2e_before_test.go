@@ -89,7 +89,7 @@ func TestMissingFiles(t *testing.T) {
 	for _, line := range []string{
 		"bench --config /nope.yaml", "bench --sim --dataset-name custom --dataset-path /nope.jsonl", "bench --sim --tokenizer /nope/tokenizer.json",
 		"bench --base-url https://127.0.0.1:1 --ca-cert /nope.pem --model m", "bench --sim /nope.json", "report /nope", "explain /nope", "import /nope",
-		"compare /nope /nope2", "calibrate /nope", "predict --profile /nope.json", "sweep /nope.yaml", "tune /nope.yaml", "plan --slo p99_ttft<1s --rate 1 --profile /nope.json",
+		"compare /nope /nope2", "calibrate /nope", "predict --profile /nope.json", "sweep /nope.yaml", "tune /nope.yaml", "plan --slo p99_ttft<1s --rate 1 --profiles /nope.json",
 		"dataset stats /nope.jsonl", "sim --script /nope.json", "record --sort /nope.jsonl",
 	} {
 		t.Run(line, func(t *testing.T) {
