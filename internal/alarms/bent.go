@@ -147,7 +147,7 @@ func processJobs(size int) []job {
 		// Other work on the client's only core, which needs a good part of it.
 		{
 			check: "cpu_taken", also: []string{"stamp_lag", "scheduler_lag", "send_lag", "late_work", "own_cpu", "client_gap", "host_steal"},
-			server: []string{"--ttft", "50ms", "--itl", "2ms"}, harm: harm{burners: at(size, 2, 3), nice: at(size, 7, 10)},
+			server: []string{"--ttft", "50ms", "--itl", "2ms"}, harm: harm{burners: at(size, 4, 8), nice: at(size, 12, 19)},
 			client: []string{"--max-concurrency", "40", "--num-prompts", "200", "--random-input-len", "32", "--random-output-len", "100"},
 		},
 	}
@@ -163,10 +163,10 @@ func figureJobs() []job {
 		fig("concurrency_cap", func(f *figures) {
 			f.in.Summary.Concurrency = metrics.Concurrency{Cap: 10, Peak: 10 + int(f.size)}
 		}),
-		fig("scheduler_lag", func(f *figures) { f.in.Self.SchedLagP99 = ms(1.05 * f.size * 10) }), // a median ITL of 10 ms
+		fig("scheduler_lag", func(f *figures) { f.in.Self.SchedLagP99 = ms(31.5 * f.size) }), // three times a median ITL of 10 ms
 		fig("own_cpu", func(f *figures) { f.in.Self.CPUShare = min(1, 0.81*f.size) }),
-		fig("gc_pauses", func(f *figures) { f.in.Self.GCPauseMax = ms(5.5 * f.size) }),
-		fig("host_steal", func(f *figures) { f.in.Self.StealShare = 0.021 * f.size }),
+		fig("gc_pauses", func(f *figures) { f.in.Self.GCPauseMax = ms(31.5 * f.size) }),
+		fig("host_steal", func(f *figures) { f.in.Self.StealShare = 0.105 * f.size }),
 		fig("cpu_quota", func(f *figures) { f.in.Self.Throttled = 0.011 * f.size }),
 		fig("clock", func(f *figures) { f.in.Self.ClockJump = ms(105 * f.size) }),
 		fig("record_log", func(f *figures) { f.in.Self.LogDropped = int(f.size) }),

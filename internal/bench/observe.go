@@ -257,6 +257,7 @@ func (s *session) settings() verdict.Settings {
 	c := s.Config
 	v := verdict.Settings{OpenLoop: s.load.plan.Due != nil && !s.burst(), IgnoreEOS: c.Body.IgnoreEOS}
 	v.SharedPrefix = sharesPrefixes(&c.Dataset)
+	v.Guessed = s.tokens != nil && s.tokens.local == nil && !s.tokens.remote
 	if c.Has("metric-percentiles") {
 		v.Percentiles = c.Output.Percentiles
 	}

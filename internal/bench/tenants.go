@@ -247,6 +247,7 @@ func (s *session) joinedSettings() verdict.Settings {
 		out.OpenLoop = out.OpenLoop || one.OpenLoop
 		out.IgnoreEOS = out.IgnoreEOS && one.IgnoreEOS
 		out.SharedPrefix = out.SharedPrefix || one.SharedPrefix
+		out.Guessed = out.Guessed || one.Guessed
 		out.Percentiles = one.Percentiles
 		burst = burst || t.burst()
 	}

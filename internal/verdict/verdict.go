@@ -65,6 +65,7 @@ type Settings struct {
 	OpenLoop     bool      `json:"open_loop"`             // requests were due at set times
 	IgnoreEOS    bool      `json:"ignore_eos"`            // the server was asked to write to the full length
 	SharedPrefix bool      `json:"shared_prefix"`         // the workload repeats prompts on purpose
+	Guessed      bool      `json:"guessed_lengths"`       // prompt lengths were estimated: no tokenizer was at hand
 	Percentiles  []float64 `json:"percentiles,omitempty"` // those the user named; nil when only the default was used
 }
 

@@ -96,13 +96,21 @@ func TestBounds(t *testing.T) {
 		{"scheduler_lag", 1, 0, func(in *Input, x float64) { in.Self.SchedLagP99 = fromMS(x) }},
 		// One and three median gaps of 10 ms, where the kernel stamps arrivals.
 		{"stamp_lag", 10, 30, func(in *Input, x float64) { in.Self.Arrivals, in.Self.StampLagP99 = true, fromMS(x) }},
-		{"scheduler_lag", 10, 0, func(in *Input, x float64) { in.Self.Arrivals, in.Self.SchedLagP99 = true, fromMS(x) }},
+		{"scheduler_lag", 30, 0, func(in *Input, x float64) { in.Self.Arrivals, in.Self.SchedLagP99 = true, fromMS(x) }},
+		{"gc_pauses", 30, 300, func(in *Input, x float64) { in.Self.Arrivals, in.Self.GCPauseMax = true, fromMS(x) }},
+		// In a closed loop, 5 % and 20 % of the mean E2EL of 1000 ms.
+		{"send_lag", 0.05, 0.20, func(in *Input, x float64) {
+			in.Settings.OpenLoop = false
+			lag(&in.Summary.Clocks.DispatchLag, 600*x)
+			lag(&in.Summary.Clocks.SendLag, 400*x)
+		}},
+		{"input_lengths", 0.25, 0, func(in *Input, x float64) { in.Settings.Guessed, in.Summary.Lengths.InputMatch.MeanRatio = true, 1-x }},
 		{"client_gap", 100, 1000, func(in *Input, x float64) { in.Self.Gap = fromMS(x) }},
 		// A thousandth and a tenth of a run of 200 s.
 		{"client_gap", 200, 20000, func(in *Input, x float64) { in.Self.Gap, in.Summary.DurationS = fromMS(x), 200 }},
 		{"gc_pauses", 5, 50, func(in *Input, x float64) { in.Self.GCPauseMax = fromMS(x) }},
 		{"own_cpu", 0.80, 0.95, func(in *Input, x float64) { in.Self.CPUShare = x }},
-		{"host_steal", 0.02, 0.10, func(in *Input, x float64) { in.Self.StealShare = x }},
+		{"host_steal", 0.10, 0.30, func(in *Input, x float64) { in.Self.StealShare = x }},
 		{"cpu_quota", 0.01, 0.10, func(in *Input, x float64) { in.Self.Throttled = x }},
 		{"clock", 100, 5000, func(in *Input, x float64) { in.Self.ClockJump = -fromMS(x) }},
 		{"record_log", 0, 0.01, func(in *Input, x float64) {
