@@ -280,7 +280,7 @@ func abs(t *testing.T, path string) string {
 func (h *home) environ(dir string) []string {
 	return []string{
 		"PATH=" + h.bin + ":" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir, "SPATE_STORE=" + filepath.Join(dir, "store"),
-		"SPATE_BASE_URL=" + h.server, "SPATE_NUM_PROMPTS=20",
+		"SPATE_BASE_URL=" + h.server, "SPATE_NUM_PROMPTS=20", "HF_TOKEN=x", "VLLM_KEY=x",
 	}
 }
 

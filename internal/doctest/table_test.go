@@ -73,7 +73,7 @@ var settings = []edit{
 	{`examples/suites/four-workloads\.yaml`, "", " --dry-run", "starts servers in Docker, or sends 13,000 prompts; TestShippedSuitesRun measures it with few"},
 	{`tune examples/tune/(reference|vllm)\.yaml\s*(#|$)`, "", " --dry-run", "as above: a search with real servers takes an hour; that of small-sim.yaml is made"},
 	{`tune examples/tune/small-sim\.yaml`, "", " --trials 2", "seconds instead of a minute"},
-	{`^spate compare (before|spate-runs/|label:|old|--baseline)`, "", " --force", "compare refuses INVALID runs, and on a busy machine some are"},
+	{`^spate compare (before|spate-runs/|label:|old|--baseline|--learn-noise)`, "", " --force", "compare refuses INVALID runs, and on a busy machine some are"},
 	{`--backend ollama`, "", " --dry-run", "the simulated server does not speak Ollama's protocol; TestEveryBackend has one that does"},
 	{`^spate calibrate-client\s*(#|$)`, "", " --help", "takes half a minute; script calibrate.txtar runs a short one"},
 }

@@ -139,9 +139,14 @@ func (s *seen) varying(but string) []string {
 	return slices.DeleteFunc(slices.Clone(asked), func(k string) bool { return k == but || !slices.Contains(s.keys, k) })
 }
 
+func underscored(name string) string { return strings.ReplaceAll(name, "-", "_") }
+
 // factor is the setting compared: the one asked for, or the one whose values meet under the most conditions.
 func (s *seen) factor(by string) (string, error) {
 	if by != "" {
+		if i := slices.IndexFunc(s.all, func(k string) bool { return underscored(k) == underscored(by) }); i >= 0 && !slices.Contains(s.all, by) {
+			by = s.all[i] // as a command line spells it, or as a log does
+		}
 		if !slices.Contains(s.all, by) {
 			return "", fmt.Errorf("--by %s: the results have no such setting%s", by, hint(by, s.all))
 		}

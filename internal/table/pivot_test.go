@@ -98,7 +98,7 @@ func TestPivotByOtherSettings(t *testing.T) {
 		set[i].Labels = map[string]string{"gpu": []string{"H100", "H100", "A100", "A100"}[i]}
 		set[i].Result.Context = append(set[i].Result.Context, harvest.Fact{Name: "server_arguments", Value: map[string]any{"max-num-seqs": 64 << (i / 2), "port": i}})
 	}
-	for by, levels := range map[string][]string{"gpu": {"H100", "A100"}, "max-num-seqs": {"64", "128"}, "request_rate": {"8", "2"}} {
+	for by, levels := range map[string][]string{"gpu": {"H100", "A100"}, "max-num-seqs": {"64", "128"}, "max_num_seqs": {"64", "128"}, "request-rate": {"8", "2"}, "request_rate": {"8", "2"}} {
 		if p, err := NewPivot(set, by, "", nil); err != nil || !slices.Equal(p.Levels, levels) || len(p.Conditions) != 2 {
 			t.Errorf("by %s: %+v, %v", by, p, err)
 		}

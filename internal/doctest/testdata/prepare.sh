@@ -25,6 +25,11 @@ cp bench.log client.log
 mkdir logs old-logs
 cp bench.log logs/
 cp bench.log old-logs/
+# The same load on three engines, on two GPUs, and on a server with two settings.
+for e in vllm sglang lmdeploy; do sed "s/--backend vllm/--backend $e/; /docker run/d" bench.log >"$e.md"; done
+for gpu in A100 H100; do run "spate-runs/$gpu" --metadata campaign=autumn "gpu=$gpu"; done
+mkdir sweep
+for n in 64 128; do sed "s/^. docker run.*/\$ vllm serve Qwen\/Qwen3-8B --max-num-seqs $n/" bench.log >"sweep/$n.log"; done
 for name in results.md old.md new.md; do cp spate-runs/before.txt "$name"; done
 spate bench $quick --no-output --save-result --result-dir results >/dev/null 2>&1
 spate predict --profile Qwen3-8B@L40S --num-prompts 30 --engine-log server.log --no-run-folder >/dev/null 2>&1
