@@ -166,7 +166,19 @@ func Pareto(set []runs.Entry, groups []Group) Chart {
 	if len(frontier.X) > 0 {
 		c.Lines = append(c.Lines, best(frontier))
 	}
+	c.X.Zero, c.Y.Zero = nearZero(c.Lines, func(l *Line) []float64 { return l.X }), nearZero(c.Lines, func(l *Line) []float64 { return l.Y })
 	return c
+}
+
+// nearZero reports whether an axis that starts at zero leaves less than half of its length empty.
+func nearZero(lines []Line, of func(*Line) []float64) bool {
+	low, high := math.Inf(1), 0.0
+	for i := range lines {
+		for _, v := range of(&lines[i]) {
+			low, high = math.Min(low, v), math.Max(high, v)
+		}
+	}
+	return low < high/2
 }
 
 func paretoPoint(e *runs.Entry, perGPU bool) (x, y float64, ok bool) {

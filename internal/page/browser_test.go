@@ -13,6 +13,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"spate/internal/table"
 )
 
 // patience is how long a busy machine may take for anything.
@@ -146,7 +148,12 @@ const rate0 = `figure[data-key="r0:time-rate"]`
 
 func TestPageInABrowser(t *testing.T) {
 	browser := open(t)
-	page := several().page(t, Options{Says: []string{"It says this."}})
+	s := several()
+	pivot, err := table.NewPivot(s.entries, "request_rate", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := s.page(t, Options{Says: []string{"It says this."}, Pivot: pivot})
 	v := visit(browser, t, page, 1280, 900)
 	for _, c := range []struct {
 		name string
@@ -154,6 +161,8 @@ func TestPageInABrowser(t *testing.T) {
 	}{
 		{"charts are drawn", seeCharts},
 		{"tables sort", sortTables},
+		{"rows are filtered", filterRows},
+		{"one figure is compared at a time", chooseFigure},
 		{"dragging zooms", zoom},
 		{"pointers and keys read values", readValues},
 		{"legends hide lines", toggle},
@@ -234,6 +243,36 @@ func sortTables(v *tab) {
 	}
 	if got := eval[string](v, `[...document.querySelectorAll("#results th")].find((h) => h.textContent === "requests/s").getAttribute("aria-sort")`); got != "descending" {
 		v.t.Errorf("aria-sort is %q", got)
+	}
+}
+
+func filterRows(v *tab) {
+	shown := `[...document.querySelectorAll("#results tbody tr")].filter((r) => !r.hidden).length`
+	enter := func(text string) {
+		eval[any](v, fmt.Sprintf(`(() => { const i = document.querySelector("#results input"); i.value = %q; i.dispatchEvent(new Event("input")); })()`, text))
+	}
+	for text, want := range map[string]int{"RATE-20": 1, "suspect": 3, "suspect rate-10": 1, "nothing has this": 0, "": 4} {
+		enter(text)
+		if n := eval[int](v, shown); n != want {
+			v.t.Errorf("%q leaves %d rows, not %d", text, n, want)
+		}
+	}
+	enter("")
+	// The table is wider than its box here: a shadow says where it goes on.
+	if !eval[bool](v, `(() => { const b = document.querySelector("#results .scroll"); return b.scrollWidth <= b.clientWidth || b.classList.contains("more-right"); })()`) {
+		v.t.Error("a table that goes on beyond its edge does not say so")
+	}
+}
+
+func chooseFigure(v *tab) {
+	seen := `[...document.querySelectorAll("#pivot .choice")].filter((c) => !c.hidden).map((c) => c.querySelector("table").closest("[aria-label]").getAttribute("aria-label")).join()`
+	first := eval[string](v, seen)
+	eval[any](v, `(() => { const s = document.querySelector("#pivot select"); s.selectedIndex = 1; s.dispatchEvent(new Event("change")); })()`)
+	if next := eval[string](v, seen); first == "" || next == first || strings.Contains(next, ",") {
+		v.t.Errorf("%q, then %q", first, next)
+	}
+	if n := eval[int](v, `document.querySelectorAll("#pivot td.best").length`); n == 0 {
+		v.t.Error("nothing is marked as best")
 	}
 }
 

@@ -18,11 +18,13 @@ import (
 // data is what the scripts read. Charts are found by a name that the choices on the page are part of.
 type data struct {
 	Charts map[string]chart `json:"charts"`
+	Names  []string         `json:"names"` // of points, which lines have as positions here
 	Runs   []runData        `json:"runs"`
 
 	loads   *loadView
 	spread  []choice
 	samples []*curve.Samples
+	places  map[string]int
 }
 
 // chart is a curve.Chart whose numbers are written short.
@@ -40,7 +42,7 @@ type line struct {
 	Kind   curve.Kind `json:"kind"`
 	X      numbers    `json:"x"`
 	Y      numbers    `json:"y"`
-	Labels []string   `json:"labels,omitempty"`
+	Labels []int      `json:"labels,omitempty"`
 	JoinX  numbers    `json:"join_x,omitempty"`
 	JoinY  numbers    `json:"join_y,omitempty"`
 }
@@ -82,16 +84,30 @@ func (d *data) add(key string, c curve.Chart) bool {
 	}
 	out := chart{Title: c.Title, Note: c.Note, X: c.X, Y: c.Y, Tall: key == "pareto"}
 	for _, l := range c.Lines {
-		out.Lines = append(out.Lines, line{Name: l.Name, Kind: l.Kind, X: l.X, Y: l.Y, Labels: l.Labels, JoinX: l.JoinX, JoinY: l.JoinY})
+		out.Lines = append(out.Lines, line{Name: l.Name, Kind: l.Kind, X: l.X, Y: l.Y, Labels: d.named(l.Labels), JoinX: l.JoinX, JoinY: l.JoinY})
 	}
 	d.Charts[key] = out
 	return true
 }
 
+// named are the positions of names, each of which is kept once.
+func (d *data) named(labels []string) []int {
+	out := make([]int, len(labels))
+	for i, name := range labels {
+		k, ok := d.places[name]
+		if !ok {
+			k = len(d.Names)
+			d.places[name], d.Names = k, append(d.Names, name)
+		}
+		out[i] = k
+	}
+	return out
+}
+
 // collect computes every chart of the page. Records are read one run at a time: a set of runs may not fit into
 // memory together.
 func collect(set []runs.Entry, opt Options, records recordsOf) (*data, error) {
-	d := &data{Charts: map[string]chart{}, Runs: make([]runData, len(set)), samples: make([]*curve.Samples, len(set))}
+	d := &data{Charts: map[string]chart{}, places: map[string]int{}, Runs: make([]runData, len(set)), samples: make([]*curve.Samples, len(set))}
 	withRecords := 0
 	for i := range set {
 		if set[i].Run != nil {

@@ -50,6 +50,10 @@ type Options struct {
 	MaxLines int          // runs whose distributions are drawn; 40 when 0
 }
 
+// manyRuns is from how many on a page leaves to the run folders what is nearly the same for all: settings and
+// environment, and most lines of distributions. It would be most of the file.
+const manyRuns = 40
+
 // unfolded is how many sentences of a section are shown at once.
 const unfolded = 8
 
@@ -96,7 +100,10 @@ type recordsOf func(*runs.Entry) ([]call.Record, error)
 
 func write(w io.Writer, set []runs.Entry, opt Options, records recordsOf) error {
 	opt.MaxBars = cmp.Or(opt.MaxBars, 120_000)
-	opt.MaxLines = cmp.Or(opt.MaxLines, 40)
+	if len(set) > manyRuns {
+		opt.MaxLines = cmp.Or(opt.MaxLines, manyRuns/3)
+	}
+	opt.MaxLines = cmp.Or(opt.MaxLines, manyRuns)
 	set = inOrder(set, opt)
 	d, err := collect(set, opt, records)
 	if err != nil {
@@ -145,6 +152,9 @@ func newView(set []runs.Entry, d *data, opt Options) (*view, error) {
 	for i := range set {
 		r := newRun(i, names[i], &set[i], d, opt)
 		r.Alone = len(set) == 1
+		if len(set) > manyRuns && set[i].Run != nil {
+			r.Environment, r.Config, r.Elsewhere = nil, "", true
+		}
 		v.Runs = append(v.Runs, r)
 	}
 	v.describe(set, names)

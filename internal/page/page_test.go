@@ -421,3 +421,20 @@ func TestHeadlinesLeaveOutWhatMayNotBeUsed(t *testing.T) {
 		}
 	}
 }
+
+// TestManyRunsStaySmall: 126 runs, as a sweep of three lists makes, are below 2 MB.
+func TestManyRunsStaySmall(t *testing.T) {
+	s := &set{}
+	for i := range 126 {
+		s.add(made(fmt.Sprintf("1a2b3c-%03d-isl=128-osl=32-request-rate=%d-r1", i, i), 60, float64(5+i%42), 0, 32))
+	}
+	page := s.page(t, Options{})
+	if len(page) >= 2<<20 {
+		t.Errorf("126 runs take %d bytes", len(page))
+	}
+	for _, want := range []string{`<main class="many">`, "data-filter", "Environment and all settings are in the run&#39;s folder"} {
+		if !bytes.Contains(page, []byte(strings.ReplaceAll(want, "&#39;", "'"))) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}

@@ -64,8 +64,13 @@ func results(set []runs.Entry, names []string, g *table.Grid) *grid {
 		out.Head = append(out.Head, head{Text: "Verdict"})
 	}
 	var factors []table.Factor
+	var hidden []string
 	for _, f := range g.Factors {
 		if f.Key == "run" || echoes(set, factors, f) {
+			continue
+		}
+		if rare(set, f.Key) {
+			hidden = append(hidden, f.Title)
 			continue
 		}
 		factors = append(factors, f)
@@ -109,10 +114,24 @@ func results(set []runs.Entry, names []string, g *table.Grid) *grid {
 	if len(common) > 0 {
 		out.Note = "The same for all: " + strings.Join(common, ", ") + "."
 	}
+	if len(hidden) > 0 {
+		out.Note = strings.TrimSpace(out.Note + " Labels that few results have are left to each run: " + strings.Join(hidden, ", ") + ".")
+	}
 	if bare > 0 {
 		out.Note = strings.TrimSpace(out.Note + fmt.Sprintf(" %d more have no figures: servers that did not start, or an engine's log alone.", bare))
 	}
 	return out
+}
+
+// rare reports whether so few of many results have a setting that its column would be empty.
+func rare(set []runs.Entry, key string) bool {
+	n := 0
+	for i := range set {
+		if set[i].Setting(key) != "" {
+			n++
+		}
+	}
+	return len(set) >= 10 && 10*n <= len(set)
 }
 
 // echoes reports whether a column says the same as one before it in every row.
@@ -174,8 +193,9 @@ func number(e *runs.Entry, key string) cell {
 	if !ok {
 		return cell{Text: text, Class: "n"}
 	}
-	c := cell{Text: text, Class: "n", Sort: text}
+	c := cell{Text: text, Class: "n"}
 	if _, decimals, _ := strings.Cut(text, "."); len(decimals) > 2 || strings.ContainsAny(text, "eE") {
+		c.Sort = strconv.FormatFloat(v, 'g', 8, 64)
 		c.Text, c.Title = strconv.FormatFloat(v, 'f', 2, 64), text
 	}
 	return c

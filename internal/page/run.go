@@ -36,6 +36,7 @@ type runView struct {
 	Commands    []command
 	Environment *grid
 	Config      string
+	Elsewhere   bool // environment and settings are in its folder only
 }
 
 type verdictView struct{ Badge, Grade, Sentence string }
@@ -250,7 +251,7 @@ func reported(e *runs.Entry, l curve.Latency, wide bool) ([]cell, bool) {
 }
 
 func num(v float64, digits int) cell {
-	return cell{Text: strconv.FormatFloat(v, 'f', digits, 64), Sort: strconv.FormatFloat(v, 'g', 8, 64), Class: "n"}
+	return cell{Text: strconv.FormatFloat(v, 'f', digits, 64), Class: "n"} // which sorts by its text
 }
 
 // checks are the findings of the verdict, the worst first.

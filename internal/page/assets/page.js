@@ -2,6 +2,9 @@
 // The page: draws what comes into view, sorts tables, keeps the choices.
 
 const data = JSON.parse(document.getElementById("data").textContent);
+for (const chart of Object.values(data.charts)) {
+  for (const line of chart.lines) if (line.labels) line.labels = line.labels.map((k) => data.names[k]);
+}
 const drawn = new Map(); // host -> what is drawn in it
 const axes = new Map(); // run -> the time axis its charts share
 
@@ -104,6 +107,35 @@ for (const table of document.querySelectorAll("table.sort")) {
     const b = el("button", { type: "button", title: "Sort by this column", onclick: () => sortBy(table, column, th) }, ...th.childNodes);
     th.replaceChildren(b);
   });
+}
+
+// The rows of a table that have all the words typed above it.
+for (const bar of document.querySelectorAll("[data-filter]")) {
+  const rows = [...bar.closest("section").querySelectorAll("tbody tr")];
+  const [input, status] = [bar.querySelector("input"), bar.querySelector("[role=status]")];
+  bar.hidden = rows.length < 4;
+  input.addEventListener("input", () => {
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let shown = 0;
+    for (const row of rows) {
+      const text = [...row.cells].map((c) => c.textContent + " " + c.title).join(" ").toLowerCase();
+      row.hidden = !words.every((w) => text.includes(w));
+      if (!row.hidden) shown++;
+    }
+    status.textContent = words.length ? `${shown} of ${rows.length}` : "";
+  });
+}
+
+// Where a table goes on beyond its edge, a shadow says so.
+function cue(box) {
+  const left = box.scrollLeft, right = box.scrollWidth - box.clientWidth - left;
+  box.classList.toggle("more-left", left > 2);
+  box.classList.toggle("more-right", right > 2);
+}
+const sized = new ResizeObserver((entries) => entries.forEach((e) => cue(e.target)));
+for (const box of document.querySelectorAll(".scroll")) {
+  box.addEventListener("scroll", () => cue(box), { passive: true });
+  sized.observe(box);
 }
 
 // The theme follows the system until it is chosen. A page opened from a file may have nowhere to keep the choice.
