@@ -146,15 +146,28 @@ func importTable(w io.Writer, found *harvest.Harvest) error {
 }
 
 // cell is a figure as printed; long ones, from files with every digit, get two decimals.
-func cell(fs harvest.Figures, name string) string {
+func cell(fs harvest.Figures, name string) string { // figures of one column have one form, whoever printed them
 	f, ok := fs.Get(name)
 	if !ok {
 		return "-"
 	}
-	if v, isNumber := f.Float(); isNumber && len(f.Text) > 10 {
-		return fmt.Sprintf("%.2f", v)
+	v, isNumber := f.Float()
+	switch {
+	case !isNumber || slices.Contains(wholeFigures, name):
+		return f.Text
 	}
-	return f.Text
+	return fmt.Sprintf("%.2f", v)
+}
+
+// wholeFigures are counts, which have no decimals.
+var wholeFigures = []string{"completed", "failed", "total_input_tokens", "total_output_tokens", "max_concurrent_requests", "num_prompts"}
+
+// count is a number of things.
+func count(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
 }
 
 func countResults(found *harvest.Harvest) string {
@@ -164,12 +177,12 @@ func countResults(found *harvest.Harvest) string {
 			failed++
 		}
 	}
-	text := fmt.Sprintf("%d results", len(found.Results)-failed)
+	text := count(len(found.Results)-failed, "result")
 	if failed > 0 {
-		text += fmt.Sprintf(", %d failed starts", failed)
+		text += ", " + count(failed, "failed start")
 	}
 	if bad := found.Bad(); bad > 0 {
-		text += fmt.Sprintf(", %d problems", bad)
+		text += ", " + count(bad, "problem")
 	}
 	return text
 }

@@ -241,7 +241,7 @@ func reasons(set []runs.Entry) []page.Section {
 			}
 			text := c.Sentence
 			if len(c.Try) > 0 {
-				text += " Try " + c.Try[0] + "."
+				text += " What to try: " + c.Try[0] + "."
 			}
 			s.Sentences = append(s.Sentences, text)
 		}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -221,6 +220,7 @@ func newList(p Process) *cobra.Command {
 	var filter filterFlags
 	var place, format string
 	var columns []string
+	var probes bool
 	cmd := &cobra.Command{
 		Use:   "list [flags] [CONDITION...]",
 		Short: "List the results in the store",
@@ -245,20 +245,21 @@ is enough.`,
 				if err := checkFigures(cmd.Context(), s, f); err != nil {
 					return usage{"spate list", err}
 				}
-				return printList(cmd.Context(), p.Stdout, s, f, format, columns)
+				return printList(cmd.Context(), p.Stdout, s, f, format, listOptions{columns, probes})
 			})
 		},
 	}
 	filter.register(cmd.Flags())
 	cmd.Flags().StringVar(&place, "store", "", storeHelp)
 	cmd.Flags().StringVar(&format, "format", "table", "table, json or csv")
+	cmd.Flags().BoolVar(&probes, "probes", false, "a row for every probe of a capacity search, not one for the search")
 	cmd.Flags().StringSliceVar(&columns, "columns", nil, "figures, labels or settings to show instead of the usual ones, with commas between them")
 	return cmd
 }
 
 var listFormats = []string{"table", "json", "csv"}
 
-func printList(ctx context.Context, w io.Writer, s *store.Store, f store.Filter, format string, columns []string) error {
+func printList(ctx context.Context, w io.Writer, s *store.Store, f store.Filter, format string, opt listOptions) error {
 	items, err := s.List(ctx, f)
 	if err != nil {
 		return err
@@ -272,7 +273,8 @@ func printList(ctx context.Context, w io.Writer, s *store.Store, f store.Filter,
 			err = runs.WriteCSV(w, entries)
 		}
 	default:
-		err = listTable(ctx, w, s, items, columns)
+		opt.probes = opt.probes || slices.ContainsFunc(f.Labels, func(l store.Label) bool { return l.Name == capacityLabel })
+		err = listTable(ctx, w, s, items, opt)
 	}
 	if err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
@@ -333,52 +335,8 @@ func jsonLines(w io.Writer, lines []json.RawMessage) error {
 	return err
 }
 
-// usualColumns are the figures a list shows.
-var usualColumns = []string{"completed", "failed", "request_throughput", "output_throughput", "mean_ttft_ms", "mean_tpot_ms"}
-
-// listTable prints one row per result.
-func listTable(ctx context.Context, w io.Writer, s *store.Store, items []store.Item, columns []string) error {
-	if len(items) == 0 {
-		_, err := fmt.Fprintf(w, "no result in store %s matches\n", s.Place())
-		return err
-	}
-	heads := []string{"ID", "STARTED", "WHAT", "VERDICT", "COMPLETED", "FAILED", "REQ/S", "OUTPUT TOK/S", "MEAN TTFT ms", "MEAN TPOT ms", "LABELS"}
-	var entries []runs.Entry
-	if len(columns) > 0 {
-		heads = append([]string{"ID", "STARTED", "WHAT", "VERDICT"}, columns...)
-		var err error
-		if entries, err = s.Entries(ctx, items); err != nil {
-			return err
-		}
-	}
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	say(t, "%s\n", strings.Join(heads, "\t"))
-	for i := range items {
-		it := &items[i]
-		row := []string{it.ID, shortTime(it.Started), what(it), dash(itemVerdict(it))}
-		if len(columns) > 0 && i < len(entries) {
-			for _, c := range columns {
-				row = append(row, column(&entries[i], c))
-			}
-		} else {
-			for _, name := range usualColumns {
-				row = append(row, cell(it.Figures, name))
-			}
-			row = append(row, labelText(it.Labels))
-		}
-		say(t, "%s\n", strings.Join(row, "\t"))
-	}
-	return t.Flush()
-}
-
 // itemVerdict is how a result of the store may be used.
-func itemVerdict(it *store.Item) string {
-	grade := it.Verdict
-	if it.Labels[runs.PredictedLabel] == "true" {
-		grade = runs.PredictedLabel
-	}
-	return runs.VerdictText(grade, it.State)
-}
+func itemVerdict(it *store.Item) string { return it.Judged().Verdict() }
 
 // column is a figure or, where there is none of that name, a label or setting.
 func column(e *runs.Entry, name string) string {

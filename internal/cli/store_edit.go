@@ -290,7 +290,7 @@ func remove(ctx context.Context, p Process, s *store.Store, refs []string, files
 		}
 	}
 	if !yes {
-		if err := confirm(p, fmt.Sprintf("remove %d results", len(items))); err != nil {
+		if err := confirm(p, "remove "+count(len(items), "result")); err != nil {
 			return err
 		}
 	}
@@ -302,7 +302,7 @@ func remove(ctx context.Context, p Process, s *store.Store, refs []string, files
 	if err := s.Remove(ctx, ids...); err != nil {
 		return err
 	}
-	say(p.Stdout, "removed %d results, %d folders\n", len(items), len(folders))
+	say(p.Stdout, "removed %s, %s\n", count(len(items), "result"), count(len(folders), "folder"))
 	return nil
 }
 

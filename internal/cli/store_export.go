@@ -122,6 +122,6 @@ func exportTo(p Process, output string, entries []runs.Entry, write func(io.Writ
 	if err := result.Save(output, buf.Bytes(), false); err != nil {
 		return err
 	}
-	say(p.Stderr, "wrote %d results to %s\n", len(entries), output)
+	say(p.Stderr, "wrote %s to %s\n", count(len(entries), "result"), output)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -19,6 +20,7 @@ import (
 	"spate/internal/launch"
 	"spate/internal/predict"
 	"spate/internal/profile"
+	"spate/internal/report"
 	"spate/internal/result"
 	"spate/internal/runs"
 	"spate/internal/secret"
@@ -317,18 +319,51 @@ func (m *measuring) conclude(o *sweepOptions, f *sweep.Folder, out *sweep.Outcom
 	return exit{ExitFailed}
 }
 
+// sideBySide is the results as a table: on a terminal of this width one that fits it, elsewhere (0) in Markdown
+// with everything. What it says in sentences is for reports.
+func sideBySide(b *bytes.Buffer, f *sweep.Folder, out *sweep.Outcome, width int) error {
+	b.WriteByte('\n')
+	var err error
+	switch repeats := f.Plan.Repeat > 1; {
+	case width == 0:
+		if repeats {
+			b.WriteString("Medians of each point\n\n")
+			err = sweep.Table(b, f.Plan, out.Entries)
+			b.WriteByte('\n')
+		}
+		return errors.Join(err, table.Markdown(b, out.Entries, table.Options{}))
+	case repeats: // every run was told as it ended
+		b.WriteString("Medians of each point\n\n")
+		head, rows := sweep.Medians(f.Plan, out.Entries)
+		err = table.Fit(b, head, rows, slices.Index(head, "verdict")+1, width)
+	default:
+		err = table.Text(b, out.Entries, width)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(b, "latencies are in ms; everything in one table: spate report %s -o table.md\n", filepath.Join(f.Dir, "runs"))
+	return nil
+}
+
+// width is that of the terminal on standard output; 0: it is none.
+func (p Process) width() int {
+	f, ok := p.raw().(*os.File)
+	if !ok {
+		return 0
+	}
+	opt := report.Terminal(int(f.Fd()), p.getenv)
+	if !opt.TTY {
+		return 0
+	}
+	return opt.Width()
+}
+
 // tables prints the results side by side and writes the reports that were asked for.
 func (m *measuring) tables(o *sweepOptions, f *sweep.Folder, out *sweep.Outcome) error {
 	var b bytes.Buffer
-	b.WriteByte('\n')
-	if f.Plan.Repeat > 1 {
-		b.WriteString("Medians of each point\n\n")
-		if err := sweep.Table(&b, f.Plan, out.Entries); err != nil {
-			return err
-		}
-		b.WriteByte('\n')
-	}
-	if err := table.Markdown(&b, out.Entries, table.Options{}); err != nil { // what it says in sentences is for reports
+	err := sideBySide(&b, f, out, m.p.width())
+	if err != nil {
 		return err
 	}
 	if _, err := m.p.Stdout.Write(b.Bytes()); err != nil {

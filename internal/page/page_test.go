@@ -407,7 +407,7 @@ func TestHeadlinesLeaveOutWhatMayNotBeUsed(t *testing.T) {
 	s.add(guess, recs)
 	text := string(s.page(t, Options{}))
 	overview, _, _ := strings.Cut(text[strings.Index(text, `id="overview"`):], "</section>")
-	for _, want := range []string{"2 SUSPECT, 1 INVALID, 1 predicted, 1 not judged", "left out of 5 results: 1 INVALID, 1 predicted", "<em>rate-20 (SUSPECT)</em>"} {
+	for _, want := range []string{"2 SUSPECT, 1 INVALID, 1 predicted, 1 not judged", "left out of 5: 1 INVALID, 1 predicted", "<em>rate-20 (SUSPECT)</em>"} {
 		if !strings.Contains(overview, want) {
 			t.Errorf("the overview has no %q:\n%s", want, overview)
 		}

@@ -83,7 +83,7 @@ func BasisOf(set []*Entry) Basis {
 		parts = append(parts, fmt.Sprintf("%d predicted", predicted))
 	}
 	if len(parts) > 0 {
-		b.Note = fmt.Sprintf("left out of %d results: %s", all, strings.Join(parts, ", "))
+		b.Note = fmt.Sprintf("left out of %d: %s", all, strings.Join(parts, ", "))
 	}
 	return b
 }

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"spate/internal/harvest"
+	"spate/internal/result"
+	"spate/internal/runs"
+	"spate/internal/verdict"
 )
 
 // Item is what is known of a stored result without reading all of it.
@@ -45,6 +48,16 @@ func (it *Item) At() time.Time {
 		return it.Added
 	}
 	return it.Started
+}
+
+// Judged is the item as far as its verdict goes.
+func (it *Item) Judged() *runs.Entry {
+	e := &runs.Entry{Labels: it.Labels}
+	if it.Run {
+		e.Run = &result.Run{State: result.State(it.State)}
+		e.Run.Verdict.Grade = verdict.Grade(it.Verdict)
+	}
+	return e
 }
 
 // Filter says which results are meant. What is empty asks for nothing.

@@ -145,25 +145,14 @@ func (o *Overview) head(b *strings.Builder) {
 	b.WriteByte('\n')
 }
 
-// Table writes one Markdown row for each point: its settings, how many results it has, their verdicts, and
-// the median of each figure, times in milliseconds. INVALID runs are counted and no part of a median.
+// Table writes Medians as Markdown.
 func Table(w io.Writer, p *Plan, entries []runs.Entry) error {
+	head, rows := Medians(p, entries)
 	var b strings.Builder
-	heads := p.heads()
-	if len(heads) > 0 {
-		fmt.Fprintf(&b, "| %s ", strings.Join(heads, " | "))
-	}
-	b.WriteString("| runs | verdict |")
-	for _, f := range figures {
-		fmt.Fprintf(&b, " %s |", f.head)
-	}
-	b.WriteString("\n|" + strings.Repeat(" --- |", len(heads)) + " ---: | --- |" + strings.Repeat(" ---: |", len(figures)) + "\n")
-	for i := range p.Points {
-		pt := &p.Points[i]
-		if cells := p.cells(pt); len(cells) > 0 {
-			fmt.Fprintf(&b, "| %s ", strings.Join(markdown(cells), " | "))
-		}
-		p.tableFigures(&b, pt, entries)
+	fmt.Fprintf(&b, "| %s |\n", strings.Join(markdown(head), " | "))
+	fmt.Fprintf(&b, "|%s ---: | --- |%s\n", strings.Repeat(" --- |", len(p.heads())), strings.Repeat(" ---: |", len(figures)))
+	for _, row := range rows {
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(markdown(row), " | "))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -178,7 +167,20 @@ func markdown(cells []string) []string {
 	return out
 }
 
-func (p *Plan) tableFigures(b *strings.Builder, pt *Point, entries []runs.Entry) {
+// Medians are a row for each point: its settings, how many results it has, their verdicts, and the median of
+// each figure, times in milliseconds. INVALID runs are counted and no part of a median.
+func Medians(p *Plan, entries []runs.Entry) (head []string, rows [][]string) {
+	head = append(slices.Clone(p.heads()), "runs", "verdict")
+	for _, f := range figures {
+		head = append(head, f.head)
+	}
+	for i := range p.Points {
+		rows = append(rows, append(p.cells(&p.Points[i]), p.medians(&p.Points[i], entries)...))
+	}
+	return head, rows
+}
+
+func (p *Plan) medians(pt *Point, entries []runs.Entry) []string {
 	var all []*runs.Entry
 	for r := 1; r <= p.Repeat; r++ {
 		key := p.Key(Step{Point: pt, Repeat: r})
@@ -193,19 +195,19 @@ func (p *Plan) tableFigures(b *strings.Builder, pt *Point, entries []runs.Entry)
 			found = append(found, &e.Run.Summary)
 		}
 	}
-	fmt.Fprintf(b, "| %d | %s |", len(all), cmp.Or(runs.Count(all), "-"))
+	out := []string{strconv.Itoa(len(all)), cmp.Or(runs.Count(all), "-")}
 	for _, f := range figures {
 		if len(found) == 0 {
-			b.WriteString(" - |")
+			out = append(out, "-")
 			continue
 		}
 		values := make([]float64, len(found))
 		for i, s := range found {
 			values[i] = f.of(s)
 		}
-		fmt.Fprintf(b, " "+f.form+" |", stats.Median(values))
+		out = append(out, fmt.Sprintf(f.form, stats.Median(values)))
 	}
-	b.WriteByte('\n')
+	return out
 }
 
 // WritePlan prints the points and what they would take.

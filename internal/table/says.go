@@ -53,7 +53,11 @@ func (g *Grid) rest() []string {
 	}
 	for _, grade := range slices.Sorted(maps.Keys(left)) {
 		names := left[grade]
-		text := fmt.Sprintf("%d of %d results are %s and left out of the sentences below: %s", len(names), len(all), grade, strings.Join(names[:min(len(names), 6)], "; "))
+		are := "are"
+		if len(names) == 1 {
+			are = "is"
+		}
+		text := fmt.Sprintf("%d of %d results %s %s and left out of the sentences below: %s", len(names), len(all), are, grade, strings.Join(names[:min(len(names), 6)], "; "))
 		if more := len(names) - 6; more > 0 {
 			text += fmt.Sprintf(" and %d more", more)
 		}

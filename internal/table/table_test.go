@@ -271,8 +271,8 @@ func TestEveryTableShowsVerdictAndFailures(t *testing.T) {
 func TestSaysLeavesOutWhatMayNotBeUsed(t *testing.T) {
 	got := Says(judged(entries(t, page()), "INVALID", "VALID", "VALID", runs.PredictedLabel), Options{})
 	want := []string{
-		"1 of 4 results are INVALID and left out of the sentences below: plain, QPS 8.",
-		"1 of 4 results are predicted and left out of the sentences below: chunked | on, QPS 2.",
+		"1 of 4 results is INVALID and left out of the sentences below: plain, QPS 8.",
+		"1 of 4 results is predicted and left out of the sentences below: chunked | on, QPS 2.",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("says\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
@@ -280,5 +280,39 @@ func TestSaysLeavesOutWhatMayNotBeUsed(t *testing.T) {
 	got = Says(judged(entries(t, page()), runs.PredictedLabel, runs.PredictedLabel, runs.PredictedLabel, runs.PredictedLabel), Options{})
 	if len(got) < 3 || got[0] != "These results are predicted by the simulator, not measured." {
 		t.Errorf("all predicted: %q", got)
+	}
+}
+
+// TestTextFitsTheTerminal: no line is longer than the terminal is wide, whatever is in it, and what is left out is named.
+func TestTextFitsTheTerminal(t *testing.T) {
+	set := judged(entries(t, page()), "VALID", "INVALID", "VALID", "VALID")
+	for _, width := range []int{20, 40, 60, 80, 120, 300} {
+		var b strings.Builder
+		if err := Text(&b, set, width); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+		for _, line := range lines[:5] {
+			if n := len([]rune(line)); n > max(width, 25) {
+				t.Errorf("width %d: %d columns: %s", width, n, line)
+			}
+		}
+		if !strings.Contains(lines[1], "INVALI") || len(lines) != 6 && width < 120 || len(lines) != 5 && width == 300 {
+			t.Errorf("width %d:\n%s", width, b.String())
+		}
+	}
+	var b strings.Builder
+	if err := Text(&b, set, 60); err != nil {
+		t.Fatal(err)
+	}
+	want := `Setting       QPS  verdict   ok  failed  req/s  out tok/s
+plain         2    INVALID  200       -   2.00      12.16
+chunked | on  2    VALID    200       -   2.00      12.16
+plain         8    VALID    200       -   8.00      48.12
+chunked | on  8    VALID    200       -   8.00      48.00
+7 columns did not fit: mean TTFT, P99 TTFT, mean TPOT, P99 TPOT, mean ITL, P99 ITL, s
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
