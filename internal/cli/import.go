@@ -152,8 +152,7 @@ func cell(fs harvest.Figures, name string) string { // figures of one column hav
 		return "-"
 	}
 	v, isNumber := f.Float()
-	switch {
-	case !isNumber || slices.Contains(wholeFigures, name):
+	if !isNumber || slices.Contains(wholeFigures, name) {
 		return f.Text
 	}
 	return fmt.Sprintf("%.2f", v)

@@ -161,7 +161,7 @@ func Pareto(set []runs.Entry, groups []Group) Chart {
 		c.Note = strings.TrimSpace(c.Note + fmt.Sprintf(" %d of %d results are left out: they lack a figure or a number of GPUs.", out, len(set)))
 	}
 	if basis.Note != "" {
-		c.Note = strings.TrimSpace(c.Note + " The frontier rests on some of them: " + basis.Note + ".")
+		c.Note = strings.TrimSpace(c.Note + " The frontier is drawn " + basis.Note + ".")
 	}
 	if len(frontier.X) > 0 {
 		c.Lines = append(c.Lines, best(frontier))

@@ -534,7 +534,7 @@ func TestCurvesKeepApartWhatMayNotBeUsed(t *testing.T) {
 	if diff := cmp.Diff(Line{Name: "Frontier", Kind: Path, X: []float64{50}, Y: []float64{30}, Labels: []string{"c (SUSPECT)"}}, p.Lines[len(p.Lines)-1]); diff != "" {
 		t.Errorf("frontier (-want +got):\n%s", diff)
 	}
-	if !strings.Contains(p.Note, "left out of 5: 1 INVALID, 2 predicted") {
+	if !strings.Contains(p.Note, "without 1 INVALID, 2 predicted (of 5)") {
 		t.Errorf("note %q", p.Note)
 	}
 }

@@ -17,7 +17,10 @@ func newPivot(p *table.Pivot) *pivotView {
 	if p == nil || len(p.Measures) == 0 {
 		return nil
 	}
-	v := &pivotView{Factor: p.Factor.Title, Note: p.Note}
+	v := &pivotView{Factor: p.Factor.Title}
+	if p.Note != "" {
+		v.Note = "Made " + p.Note + "."
+	}
 	for i := range p.Measures {
 		m := &p.Measures[i]
 		g := &grid{Label: p.Title(m), Class: "wide sort pivot"}

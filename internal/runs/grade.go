@@ -56,7 +56,7 @@ func (e *Entry) Invalid() bool { return e.Grade() == string(verdict.InvalidRun) 
 // nothing was measured.
 type Basis struct {
 	Predicted bool   // what may be used was predicted
-	Note      string // what is left out; empty: nothing
+	Note      string // what is left out, "without 1 INVALID (of 4)"; empty: nothing
 }
 
 // BasisOf finds the basis of a set.
@@ -83,7 +83,7 @@ func BasisOf(set []*Entry) Basis {
 		parts = append(parts, fmt.Sprintf("%d predicted", predicted))
 	}
 	if len(parts) > 0 {
-		b.Note = fmt.Sprintf("left out of %d: %s", all, strings.Join(parts, ", "))
+		b.Note = fmt.Sprintf("without %s (of %d)", strings.Join(parts, ", "), all)
 	}
 	return b
 }

@@ -60,11 +60,11 @@ func TestBasis(t *testing.T) {
 			"mixed",
 			[]Entry{valid, invalid, predicted, predicted},
 			[]bool{true, false, false, false},
-			Basis{Note: "left out of 4: 1 INVALID, 2 predicted"},
+			Basis{Note: "without 1 INVALID, 2 predicted (of 4)"},
 			"1 VALID, 1 INVALID, 2 predicted",
 		},
 		{"all predicted", []Entry{predicted, predicted}, []bool{true, true}, Basis{Predicted: true}, "2 predicted"},
-		{"nothing to rest on", []Entry{invalid}, []bool{false}, Basis{Note: "left out of 1: 1 INVALID"}, "1 INVALID"},
+		{"nothing to rest on", []Entry{invalid}, []bool{false}, Basis{Note: "without 1 INVALID (of 1)"}, "1 INVALID"},
 	} {
 		all := Pointers(c.set)
 		got := BasisOf(all)

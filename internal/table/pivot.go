@@ -234,12 +234,31 @@ func NewPivot(set []runs.Entry, by, baseline string, columns []string) (*Pivot, 
 	return p, p.measure(entries, cells, columns)
 }
 
-// lay finds the rows: for each condition and level the results. Conditions that only one level was measured under
-// come last.
+// order is that of the conditions: as they were found, but numbers by size.
+func (s *seen) order(conditions []string) []int {
+	out := make([]int, len(s.entries))
+	for i := range out {
+		out[i] = i
+	}
+	for _, key := range slices.Backward(conditions) {
+		found := distinct(s.value[key])
+		slices.SortStableFunc(out, func(a, b int) int {
+			x, y := s.value[key][a], s.value[key][b]
+			if !math.IsNaN(number(x)) && !math.IsNaN(number(y)) {
+				return compareValues(x, y)
+			}
+			return slices.Index(found, x) - slices.Index(found, y)
+		})
+	}
+	return out
+}
+
+// lay finds the rows: for each condition and level the results.
 func (p *Pivot) lay(s *seen, conditions []string) [][][]*runs.Entry {
 	at := map[string]int{}
 	var cells [][][]*runs.Entry
-	for i, e := range s.entries {
+	for _, i := range s.order(conditions) {
+		e := s.entries[i]
 		level := slices.Index(p.Levels, s.value[p.Factor.Key][i])
 		if level < 0 {
 			continue

@@ -133,7 +133,7 @@ func (p *Pivot) Says() []string {
 		}
 	}
 	if p.Note != "" {
-		out = append(out, "The comparison by "+p.Factor.Title+" does not rest on everything: "+p.Note+".")
+		out = append(out, "The comparison by "+p.Factor.Title+" is made "+p.Note+".")
 	}
 	return out
 }

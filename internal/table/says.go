@@ -121,7 +121,9 @@ func (g *Grid) words(r Row, keep func(Factor) bool) string {
 			if workload(f) || f.Key == "model" || f.Key == "backend" {
 				text = f.Title + " " + text
 			}
-			parts = append(parts, text)
+			if !slices.Contains(parts, text) { // a label that repeats the setting
+				parts = append(parts, text)
+			}
 		}
 	}
 	return strings.Join(parts, ", ")
