@@ -80,7 +80,7 @@ What is sent is said with the flags of bench. docs/capacity.md describes the sea
 const capacityExample = `  spate capacity --slo 'p99_ttft<500ms,p99_tpot<50ms,errors<0.1%' --random-input-len 1024 --random-output-len 128
   spate capacity --slo 'p99_itl<80ms' --by concurrency --max 512 --json
   spate capacity --slo 'p99_ttft<500ms' --at-least 8          as a gate: exit code 3 if 8 requests/s are not shown
-  spate capacity --slo 'p99_ttft<1s' --predict 000-test2 --isl 512 --osl 64`
+  spate capacity --slo 'p99_ttft<1s' --predict qwen2-7b-2xA100-80GB-vllm0.10 --isl 512 --osl 64`
 
 // newCapacity is `spate capacity`.
 func newCapacity(p Process) *cobra.Command {

@@ -57,7 +57,7 @@ func newPlan(p Process) *cobra.Command {
 	return &cobra.Command{
 		Use:   "plan --slo OBJECTIVES --rate RATE --profiles NAME,... [flags of bench that say what is sent]",
 		Short: "Say which replicas, parallelism and flags keep objectives at a rate with the fewest GPUs",
-		Example: `  spate plan --slo 'p99_ttft<500ms,p99_tpot<50ms' --rate 20 --profiles 003-Qwen3-8B,Qwen3-8B@H100-SXM --isl 1024 --osl 128
+		Example: `  spate plan --slo 'p99_ttft<500ms,p99_tpot<50ms' --rate 20 --profiles qwen3-8b-1xA100-80GB-vllm0.10,Qwen3-8B@H100-SXM --isl 1024 --osl 128
   spate plan --slo 'p99_tpot<60ms' --rate 5 --profiles Qwen3-32B@A100-80GB-SXM,Qwen3-32B@H100-SXM \
     --price A100-80GB-SXM=1.5,H100-SXM=3 --isl 2000 --osl 300 --json`,
 		DisableFlagParsing: true,

@@ -71,9 +71,9 @@ func newPredict(p Process) *cobra.Command {
 All flags of bench that say what is sent and when are taken, with the same meaning: datasets (those of a file need
 a tokenizer for exact lengths and shared beginnings), rates, bursts, closed loops, ramps, stages and durations. Several
 values separated by commas give a table of all combinations.`,
-		Example: `  spate predict --profile 000-test2 --stages 60s@2,60s@8 --random-input-len 1024 --random-output-len 128
-  spate predict --profile 000-test2 --num-prompts 200 --random-input-len 1024 --random-output-len 128
-  spate predict --profile 000-test2 --max-concurrency 1,8,64 --max-num-seqs 128,256
+		Example: `  spate predict --profile qwen2-7b-2xA100-80GB-vllm0.10 --stages 60s@2,60s@8 --random-input-len 1024 --random-output-len 128
+  spate predict --profile qwen2-7b-2xA100-80GB-vllm0.10 --num-prompts 200 --random-input-len 1024 --random-output-len 128
+  spate predict --profile qwen2-7b-2xA100-80GB-vllm0.10 --max-concurrency 1,8,64 --max-num-seqs 128,256
   spate predict --profile Qwen3-32B@H100-SXM --tensor-parallel-size 2,4 --request-rate 8
   spate predict --validate rows.json --json`,
 		DisableFlagParsing: true,
@@ -198,6 +198,10 @@ func readProfiles(p Process, paths []string) ([]*profile.Profile, error) {
 }
 
 func listProfiles(p Process, list []*profile.Profile) error {
+	width := 0
+	for _, q := range list {
+		width = max(width, len(q.Name))
+	}
 	for _, q := range list {
 		e := &q.Engine
 		text := e.Note
@@ -208,7 +212,10 @@ func listProfiles(p Process, list []*profile.Profile) error {
 		if !q.Calibrated {
 			state = "not calibrated"
 		}
-		if _, err := fmt.Fprintf(p.Stdout, "%-22s %-14s %s\n", q.Name, state, text); err != nil {
+		if alias := q.Alias(); alias != "" {
+			text = fmt.Sprintf("%s (alias %s)", text, alias)
+		}
+		if _, err := fmt.Fprintf(p.Stdout, "%-*s %-14s %s\n", width, q.Name, state, text); err != nil {
 			return fmt.Errorf("write to standard output: %w", err)
 		}
 	}

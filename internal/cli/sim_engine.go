@@ -208,7 +208,8 @@ func printProfiles(p Process) error {
 	say(p.Stdout, "measured:\n")
 	for _, m := range list {
 		if m.Calibrated {
-			say(p.Stdout, "  %-48s %s\n", m.Name, strings.Join(slices.DeleteFunc([]string{m.Engine.Model, m.Engine.GPU, m.Engine.Version}, func(s string) bool { return s == "" }), ", "))
+			facts := slices.DeleteFunc([]string{m.Engine.Model, m.Engine.GPU, m.Engine.Version}, func(s string) bool { return s == "" })
+			say(p.Stdout, "  %-55s %s (alias %s)\n", m.Name, or(strings.Join(facts, ", "), "model and GPU unknown"), m.Alias())
 		}
 	}
 	say(p.Stdout, "not calibrated, computed from the model's config.json and the GPU's datasheet (any model@gpu works):\n")
@@ -217,7 +218,7 @@ func printProfiles(p Process) error {
 		if pair.TP > 1 {
 			gpus = fmt.Sprintf("%d GPUs", pair.TP)
 		}
-		say(p.Stdout, "  %-48s %s\n", pair.Name(), gpus)
+		say(p.Stdout, "  %-55s %s\n", pair.Name(), gpus)
 	}
 	return nil
 }

@@ -130,7 +130,11 @@ func TestLawsOnSimulatedEngine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prof := *list[0]
+	found, err := profile.Find(list, "qwen2-7b-2xA100-40GB-vllm0.10-2nodes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	prof := *found
 	prof.Jitter = 0.02
 	pairs := max(1, pairsTried/10)
 	for name, slow := range map[string]float64{"equal": 1, "slower by 10 %": 1.1} {

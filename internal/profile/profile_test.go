@@ -2,6 +2,7 @@ package profile
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -57,11 +58,55 @@ func TestFindHints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err := Find(list, "003-qwen3-8b"); err != nil || p.Name != "003-Qwen3-8B" {
+	if p, err := Find(list, "003-qwen3-8b"); err != nil || p.Name != "qwen3-8b-1xA100-80GB-vllm0.10" || p.Alias() != "003-Qwen3-8B" {
 		t.Errorf("found %v, %v", p, err)
 	}
-	if _, err := Find(list, "003-Qwen3-9B"); err == nil || !strings.Contains(err.Error(), "003-Qwen3-8B") {
-		t.Errorf("error %v, want a hint at 003-Qwen3-8B", err)
+	for _, slip := range []string{"003-Qwen3-9B", "qwen3-8b", "qwen3-8b-1xA100-80GB-vlm0.10"} {
+		const want = "did you mean qwen3-8b-1xA100-80GB-vllm0.10 (003-Qwen3-8B)?"
+		if _, err := Find(list, slip); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", slip, err, want)
+		}
+	}
+	own := []*Profile{{Name: "003-qwen3-8b"}, {Name: "mine"}} // as calibrate writes the groups of a rows file
+	for name, want := range map[string]*Profile{"qwen3-8b-1xA100-80GB-vllm0.10": own[0], "003-Qwen3-8B": own[0], "MINE": own[1]} {
+		if p, err := Find(own, name); err != nil || p != want {
+			t.Errorf("%s among own profiles: %v, %v", name, p, err)
+		}
+	}
+}
+
+// TestNamesTellTheServer holds names to the facts: model, number of GPUs, engine and its version; and aliases to files.
+func TestNamesTellTheServer(t *testing.T) {
+	list, err := Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != len(named) {
+		t.Errorf("%d profiles ship and %d have names", len(list), len(named))
+	}
+	seen := map[string]bool{}
+	for _, p := range list {
+		e := &p.Engine
+		if _, err := files.ReadFile("data/" + p.Alias() + ".json"); err != nil || p.Alias() == "" || seen[p.Name] {
+			t.Errorf("%s has the alias %q, which should be the name of its file: %v", p.Name, p.Alias(), err)
+		}
+		seen[p.Name] = true
+		if !e.Known() {
+			continue
+		}
+		version := strings.Join(strings.Split(e.Version, ".")[:2], ".")
+		server := fmt.Sprintf("-%dx%s-%s%s", e.GPUs, e.GPU, e.Engine, version)
+		model, rest, ok := strings.Cut(p.Name, server)
+		words := strings.Split(model, "-")
+		if words[len(words)-1] == "int4" {
+			words = words[:len(words)-1]
+		}
+		if !ok || !strings.HasPrefix(strings.ToLower(e.Model), strings.Join(words, "-")) {
+			t.Errorf("%s is %s on %s", p.Name, e.Model, server)
+		}
+		if d := e.Disagg; (d != nil) != strings.HasPrefix(rest, "-disaggregated-") || d != nil && !strings.Contains(rest, d.Transport) {
+			t.Errorf("%s moves KV over %+v", p.Name, d)
+		}
 	}
 }
 

@@ -28,6 +28,7 @@ var shipped = sync.OnceValues(func() ([]*Profile, error) {
 		if err != nil {
 			return nil, fmt.Errorf("shipped profile %s: %w", e.Name(), err)
 		}
+		p.Name = fullName(p.Name)
 		out = append(out, p)
 	}
 	slices.SortFunc(out, func(a, b *Profile) int { return strings.Compare(a.Name, b.Name) })
@@ -40,17 +41,22 @@ func Shipped() ([]*Profile, error) {
 	return slices.Clone(list), err
 }
 
-// Find returns the profile of a name among some.
+// Find returns the profile of a name or an alias among some.
 func Find(list []*Profile, name string) (*Profile, error) {
-	var names []string
+	var names, known []string
+	titles := map[string]string{} // of every spelling known
 	for _, p := range list {
-		if strings.EqualFold(p.Name, name) {
+		if strings.EqualFold(fullName(p.Name), fullName(name)) {
 			return p, nil
 		}
-		names = append(names, p.Name)
+		names = append(names, p.Title())
+		known, titles[p.Name] = append(known, p.Name), p.Title()
+		if alias := p.Alias(); alias != "" {
+			known, titles[alias] = append(known, alias), p.Title()
+		}
 	}
-	if near := config.Nearest(name, names); near != "" {
-		return nil, fmt.Errorf("no profile %q: did you mean %s?", name, near)
+	if near := config.Nearest(name, known); near != "" {
+		return nil, fmt.Errorf("no profile %q: did you mean %s?", name, titles[near])
 	}
 	return nil, fmt.Errorf("no profile %q; there are %s", name, strings.Join(names, ", "))
 }

@@ -38,14 +38,14 @@ func Scenarios() []Scenario {
 	return []Scenario{
 		{"tail of TTFT", "Qwen3-8B@L4", lengths("512", "32"), "p99_ttft<1s", capacity.Rate},
 		{"tail of TPOT", "Qwen3-8B@L4", lengths("256", "32"), "p99_tpot<100ms", capacity.Rate},
-		{"both tails", "003-Qwen3-8B", lengths("512", "64"), "p99_ttft<500ms,p99_tpot<50ms", capacity.Rate},
-		{"p90 of TTFT", "000-test2", lengths("512", "32"), "p90_ttft<300ms", capacity.Rate},
-		{"median TPOT", "003-Qwen3-8B", lengths("256", "64"), "median_tpot<20ms", capacity.Rate},
-		{"mean latency, varied lengths", "003-gpt-oss-20b", lengths("512", "64", "--random-range-ratio", "0.5"), "mean_e2el<2s", capacity.Rate},
-		{"bursty arrivals", "003-Qwen3-8B", lengths("512", "32", "--burstiness", "0.5"), "p95_ttft<500ms", capacity.Rate},
+		{"both tails", "qwen3-8b-1xA100-80GB-vllm0.10", lengths("512", "64"), "p99_ttft<500ms,p99_tpot<50ms", capacity.Rate},
+		{"p90 of TTFT", "qwen2-7b-2xA100-80GB-vllm0.10", lengths("512", "32"), "p90_ttft<300ms", capacity.Rate},
+		{"median TPOT", "qwen3-8b-1xA100-80GB-vllm0.10", lengths("256", "64"), "median_tpot<20ms", capacity.Rate},
+		{"mean latency, varied lengths", "gpt-oss-20b-1xA100-80GB-vllm0.10", lengths("512", "64", "--random-range-ratio", "0.5"), "mean_e2el<2s", capacity.Rate},
+		{"bursty arrivals", "qwen3-8b-1xA100-80GB-vllm0.10", lengths("512", "32", "--burstiness", "0.5"), "p95_ttft<500ms", capacity.Rate},
 		{"lengths that vary much", "Qwen3-8B@L4", lengths("256", "64", "--random-range-ratio", "0.9"), "p99_ttft<2s", capacity.Rate},
-		{Saturating, "001-chunked", lengths("256", "32"), "p99_ttft<20s", capacity.Rate},
-		{"in flight, tail of TPOT", "003-Qwen3-8B", lengths("512", "32"), "p99_tpot<40ms", capacity.Concurrency},
+		{Saturating, "qwen2.5-7b-int4-1xA10-vllm0.6-chunked", lengths("256", "32"), "p99_ttft<20s", capacity.Rate},
+		{"in flight, tail of TPOT", "qwen3-8b-1xA100-80GB-vllm0.10", lengths("512", "32"), "p99_tpot<40ms", capacity.Concurrency},
 	}
 }
 
