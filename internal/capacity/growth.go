@@ -100,6 +100,61 @@ func growth(seen []sample, ended []stay) (g Growth, perSecond float64) {
 	return Growth{By: last.inFlight() - half.inFlight(), Variance: came*burstiness(seen) + went}, went / (last.at - half.at).Seconds()
 }
 
+// wholeGrowth is that of a probe that is over. A server that is never idle in the second half of it serves as
+// much as it can: what the rate asks for, less that, is the growth, and chance has no part in it but for how
+// unevenly the server works. Where it had time to spare, the queue itself is looked at.
+func wholeGrowth(ended []stay) Growth {
+	seen := counts(ended)
+	g, _ := growth(seen, ended)
+	if g.Variance == 0 || !neverIdle(ended, seen) {
+		return g
+	}
+	from, to := seen[0].at, seen[len(seen)-1].at
+	half := from + (to-from)/2
+	went, spread := firstTokens(ended, half, to)
+	asked := float64(len(ended)) / (to - from).Seconds() * (to - half).Seconds()
+	return Growth{By: asked - went, Variance: went * spread}
+}
+
+// neverIdle reports whether all but a few of the requests of the second half waited much longer for their first
+// token than those that came first.
+func neverIdle(ended []stay, seen []sample) bool {
+	const longer, few = 3, 0.05
+	from, to := seen[0].at, seen[len(seen)-1].at
+	var first, later []time.Duration
+	for _, s := range ended {
+		switch wait := s.first - s.due; {
+		case s.due-from <= (to-from)/10:
+			first = append(first, wait)
+		case s.due-from >= (to-from)/2:
+			later = append(later, wait)
+		}
+	}
+	if len(first) < leastFirst || len(later) < leastDue {
+		return false
+	}
+	slices.Sort(first)
+	slices.Sort(later)
+	return later[int(few*float64(len(later)))] >= longer*first[len(first)/2]
+}
+
+// firstTokens counts those in a time, and how their number varies: its variance over its mean.
+func firstTokens(ended []stay, from, to time.Duration) (n, spread float64) {
+	const bins, least = 20, 0.2
+	var count [bins]float64
+	for _, s := range ended {
+		if s.first > from && s.first <= to {
+			count[min(bins-1, int(bins*(s.first-from)/(to-from)))]++
+			n++
+		}
+	}
+	sum, mean := 0.0, n/bins
+	for _, c := range count {
+		sum += (c - mean) * (c - mean)
+	}
+	return n, max(least, sum/(bins-1)/max(mean, 1))
+}
+
 func sampleAt(seen []sample, at time.Duration) sample {
 	return seen[min(sort.Search(len(seen), func(i int) bool { return seen[i].at >= at }), len(seen)-1)]
 }

@@ -131,6 +131,8 @@ func (w *Watch) Growth() Growth {
 	if !w.open || w.reason != "" {
 		return w.grown
 	}
-	g, _ := growth(counts(w.ended), w.ended)
-	return g
+	if len(w.ended) == 0 {
+		return Growth{}
+	}
+	return wholeGrowth(w.ended)
 }

@@ -97,6 +97,25 @@ func TestWatchNoticesAQueueThatGrows(t *testing.T) {
 	}
 }
 
+// TestASmallOverloadIsSeenInTheEnd holds that a server asked for a tenth too much is found out by one probe of 90 s:
+// the walk of arrivals alone would hide that, and does for one that is asked for a tenth less than it can do.
+func TestASmallOverloadIsSeenInTheEnd(t *testing.T) {
+	for serves, grows := range map[float64]bool{18: true, 22: false} {
+		w := NewWatch(nil, Rate, 1800)
+		recs := served(1800, 20, serves, time.Second)
+		for i := range recs {
+			_ = w.Record(&recs[i])
+		}
+		g := w.Growth()
+		if (g.Significance() >= someGrowth) != grows {
+			t.Errorf("serving %g of 20: grew by %.0f, %.1f times what chance explains", serves, g.By, g.Significance())
+		}
+		if walk, _ := growth(counts(w.ended), w.ended); grows && !(g.Significance() > walk.Significance()) {
+			t.Errorf("the walk says %.1f, the server's own rate %.1f", walk.Significance(), g.Significance())
+		}
+	}
+}
+
 // TestABatchThatGrowsIsNoQueue holds that a probe goes on while ever more answers are written at a time, each
 // the slower for it, and nobody waits for a first token: a server on its way to its level.
 func TestABatchThatGrowsIsNoQueue(t *testing.T) {
