@@ -56,7 +56,7 @@ func (o *capacityOptions) set() *pflag.FlagSet {
 	f.StringVar(&o.probeTime, "probe-time", "30s", "how long the first probe of a load sends, the others three times as long, unless --num-prompts or --duration say it; at least 100 requests")
 	f.StringVar(&o.cooldown, "cooldown", "1s", "pause between probes")
 	f.StringVar(&o.cache, "cache", string(sweep.Salt), "prefix cache between probes: salt (prompts begin differently), reset (the server forgets), keep")
-	f.StringVar(&o.predict, "predict", "", "predict with this profile (see spate predict --list) instead of measuring")
+	f.StringVar(&o.predict, "predict", "", "predict with this `PROFILE` (see spate predict --list) instead of measuring")
 	f.StringVar(&o.dir, "output-dir", "", "folder of the search; one that holds this search already goes on (default a dated one)")
 	f.StringVar(&o.resume, "resume", "", "go on with the search in this folder")
 	f.Float64Var(&o.atLeast, "at-least", 0, "exit code 3 unless this load is shown to meet the objectives")
@@ -80,7 +80,7 @@ What is sent is said with the flags of bench. docs/capacity.md describes the sea
 const capacityExample = `  spate capacity --slo 'p99_ttft<500ms,p99_tpot<50ms,errors<0.1%' --random-input-len 1024 --random-output-len 128
   spate capacity --slo 'p99_itl<80ms' --by concurrency --max 512 --json
   spate capacity --slo 'p99_ttft<500ms' --at-least 8          as a gate: exit code 3 if 8 requests/s are not shown
-  spate capacity --slo 'p99_ttft<1s' --predict qwen2-7b-2xA100-80GB-vllm0.10 --isl 512 --osl 64`
+  spate capacity --slo 'p99_ttft<1s' --predict=qwen2-7b-2xA100-80GB-vllm0.10 --isl 512 --osl 64`
 
 // newCapacity is `spate capacity`.
 func newCapacity(p Process) *cobra.Command {

@@ -38,10 +38,10 @@ type predictOptions struct {
 // set are the flags of predict itself.
 func (o *predictOptions) set() *pflag.FlagSet {
 	f := pflag.NewFlagSet("predict", pflag.ContinueOnError)
-	f.StringVar(&o.profile, "profile", "", "server to predict: a name (see --list), a file, or model@gpu such as Qwen3-8B@H100-SXM, which is not calibrated")
+	f.StringVar(&o.profile, "sim", "", "simulated engine to predict with: a `NAME` (see --list), a file, or model@gpu such as Qwen3-8B@H100-SXM, which is not calibrated")
 	f.StringVar(&o.validate, "validate", "", "rows file to replay and compare with")
 	f.StringVar(&o.compare, "compare", "", "run folder to predict and compare with")
-	f.StringArrayVar(&o.profiles, "profiles", nil, "profile file, or folder of them, instead of those in the binary")
+	f.StringArrayVar(&o.profiles, "profile-files", nil, "profile file, or folder of them, instead of those in the binary")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.intervals, "intervals", true, "add what other parameters within noise predict (never with --validate unless asked for)")
 	f.BoolVar(&o.list, "list", false, "list the profiles")
@@ -56,6 +56,7 @@ func (o *predictOptions) set() *pflag.FlagSet {
 	f.BoolVar(&o.yesPrefix, "enable-prefix-caching", false, "reuse the KV of common prompt beginnings")
 	f.BoolVar(&o.noPrefix, "no-enable-prefix-caching", false, "do not")
 	f.BoolVarP(&o.help, "help", "h", false, "say what it takes")
+	renamed(f, map[string]string{"profile": "sim", "profiles": "profile-files"})
 	return f
 }
 
@@ -63,7 +64,7 @@ func (o *predictOptions) set() *pflag.FlagSet {
 // of bench, which follow argparse's rules, so cobra does not read them.
 func newPredict(p Process) *cobra.Command {
 	return &cobra.Command{
-		Use:   "predict [flags of bench] --profile NAME",
+		Use:   "predict [flags of bench] --sim NAME",
 		Short: "Say what a benchmark would show, from a calibrated profile",
 		Long: `Say what a benchmark would show, from a calibrated profile, or from a model's shape and a GPU's datasheet
 (model@gpu), in virtual time.
@@ -71,10 +72,10 @@ func newPredict(p Process) *cobra.Command {
 All flags of bench that say what is sent and when are taken, with the same meaning: datasets (those of a file need
 a tokenizer for exact lengths and shared beginnings), rates, bursts, closed loops, ramps, stages and durations. Several
 values separated by commas give a table of all combinations.`,
-		Example: `  spate predict --profile qwen2-7b-2xA100-80GB-vllm0.10 --stages 60s@2,60s@8 --random-input-len 1024 --random-output-len 128
-  spate predict --profile qwen2-7b-2xA100-80GB-vllm0.10 --num-prompts 200 --random-input-len 1024 --random-output-len 128
-  spate predict --profile qwen2-7b-2xA100-80GB-vllm0.10 --max-concurrency 1,8,64 --max-num-seqs 128,256
-  spate predict --profile Qwen3-32B@H100-SXM --tensor-parallel-size 2,4 --request-rate 8
+		Example: `  spate predict --sim qwen2-7b-2xA100-80GB-vllm0.10 --stages 60s@2,60s@8 --random-input-len 1024 --random-output-len 128
+  spate predict --sim qwen2-7b-2xA100-80GB-vllm0.10 --num-prompts 200 --random-input-len 1024 --random-output-len 128
+  spate predict --sim qwen2-7b-2xA100-80GB-vllm0.10 --max-concurrency 1,8,64 --max-num-seqs 128,256
+  spate predict --sim Qwen3-32B@H100-SXM --tensor-parallel-size 2,4 --request-rate 8
   spate predict --validate rows.json --json`,
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -111,7 +112,7 @@ func runPredict(p Process, o *predictOptions, own *pflag.FlagSet) error {
 	case o.validate != "":
 		return runValidate(p, o, own, profiles)
 	case o.profile == "":
-		return usage{"spate predict", errors.New("no server to predict: give --profile NAME (spate predict --list shows them) or --validate ROWS")}
+		return usage{"spate predict", errors.New("no server to predict: give --sim NAME (spate predict --list shows them) or --validate ROWS")}
 	}
 	prof, err := findProfile(p, profiles, o.profile)
 	if err != nil {

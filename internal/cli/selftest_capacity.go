@@ -46,7 +46,7 @@ The same seed gives the same table on every machine, busy or not. docs/capacity.
 	}
 	f := cmd.Flags()
 	f.IntVar(&t.options.Searches, "searches", 100, "searches of each load")
-	f.Uint64Var(&t.options.Seed, "seed", 1, "of all of it")
+	f.Uint64Var(&t.options.Seed, "seed", 1, "seed of all of it")
 	f.IntVar(&t.options.Parallel, "parallel", runtime.NumCPU(), "searches at a time")
 	f.StringVar(&t.only, "load", "", "only the load of this name")
 	f.BoolVar(&t.json, "json", false, "print JSON instead of a table")

@@ -47,7 +47,7 @@ appended to the file of --output as it comes. Exit code 3 means that a goal was 
 	f.IntVar(&t.plan.Bent, "bent", 10, "runs of each bent kind at each of its two sizes")
 	f.StringSliceVar(&t.plan.Only, "only", nil, "bend only these `CHECKS`, such as send_lag,client_gap")
 	f.IntVar(&t.plan.Parallel, "parallel", 1, "runs at a time, each on cores of its own")
-	f.Uint64Var(&t.plan.Seed, "seed", 1, "of what is drawn at random")
+	f.Uint64Var(&t.plan.Seed, "seed", 1, "seed of what is drawn at random")
 	f.DurationVar(&t.plan.Budget, "budget", 0, "begin no run after this `TIME`; 0 for no bound")
 	f.StringVar(&t.output, "output", "", "append each run to this `FILE` as a line of JSON, as it ends")
 	f.BoolVar(&t.json, "json", false, "print everything as JSON instead of tables")

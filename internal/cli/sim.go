@@ -45,7 +45,7 @@ token is written is known in advance, so that what a client reports can be compa
 
 Faults can be injected by flag, by script, or while the server runs; docs/sim.md describes all of it.`,
 		Example: `  spate sim Qwen/Qwen3-8B --gpu H100 --engine-version 0.10.1 --max-num-seqs 128
-  spate sim --profile Llama-3.3-70B-Instruct@H100-SXM --time-scale 10
+  spate sim --sim Llama-3.3-70B-Instruct@H100-SXM --time-scale 10
   spate sim Qwen/Qwen3-8B --gpu H100 --prefill-engines 1 --decode-engines 1 --kv-link rdma
   spate sim --ttft 50ms --itl 10ms
   spate sim --port 9000 --fault cut,at=5,p=0.1 --fault status,code=429,p=0.05`,
@@ -76,7 +76,7 @@ Faults can be injected by flag, by script, or while the server runs; docs/sim.md
 	f.IntVar(&t.Reasoning, "reasoning", 0, "first tokens of chat answers that are reasoning")
 	f.IntVar(&t.ToolTokens, "tool-tokens", 0, "last tokens of chat answers that are a tool call")
 	f.BoolVar(&t.PrefixCache, "prefix-cache", true, "remember prompts, as servers with a prefix cache do")
-	f.Uint64Var(&t.Seed, "seed", 0, "of jitter and faults")
+	f.Uint64Var(&t.Seed, "seed", 0, "seed of jitter and faults")
 	f.StringArrayVar(&o.faults, "fault", nil, "a fault, such as cut,at=5,p=0.1 (repeatable)")
 	f.StringVar(&o.script, "script", "", "file of rules and outages")
 	f.StringVar(&o.cfg.TruthFile, "truth-file", "", "write the true time of every event here, as JSON lines, at the end")

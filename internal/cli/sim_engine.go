@@ -36,8 +36,8 @@ type engineOptions struct {
 
 func (o *engineOptions) bind(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.profile, "profile", "", "what to simulate by one name: model@gpu, or a calibrated profile")
-	f.BoolVar(&o.list, "list-profiles", false, "list the names --profile takes, and stop")
+	f.StringVar(&o.profile, "sim", "", "simulated engine by one `NAME`: model@gpu, or a calibrated profile (see --list-profiles)")
+	f.BoolVar(&o.list, "list-profiles", false, "list the names --sim takes, and stop")
 	f.Float64Var(&o.scale, "time-scale", 1, "run this many times faster than the real server would")
 	f.BoolVar(&o.timetable, "timetable", false, "answer by a timetable instead of simulating an engine")
 	f.BoolVar(&o.details, "enable-logging-iteration-details", false, "log every step")
@@ -50,7 +50,12 @@ func (o *engineOptions) bind(cmd *cobra.Command) {
 	f.StringVar(&o.router, "router", "", "how requests are spread over engines: round-robin, least-loaded, prefix (default least-loaded)")
 	o.settings.Bind(f)
 	engineconf.BindIgnored(f)
-	f.SetNormalizeFunc(engineconf.Normalize)
+	f.SetNormalizeFunc(func(f *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "profile" { // what it was called before
+			name = "sim"
+		}
+		return engineconf.Normalize(f, name)
+	})
 }
 
 // simArgs are the arguments of `spate sim` as its flags take them; those of other commands stay as they are.
@@ -199,7 +204,7 @@ func simProfile(p Process, name string) (*profile.Profile, error) {
 	return found, nil
 }
 
-// printProfiles prints what --profile takes.
+// printProfiles prints what --sim takes.
 func printProfiles(p Process) error {
 	list, err := profile.Shipped()
 	if err != nil {

@@ -51,7 +51,7 @@ func (o *sweepOptions) set() *pflag.FlagSet {
 	f.Uint64Var(&o.orderSeed, "order-seed", 0, "seed of a random order")
 	f.StringVar(&o.cooldown, "cooldown", "0s", "pause between measurements")
 	f.StringVar(&o.cache, "cache", string(sweep.Salt), "prefix cache between measurements: salt (prompts begin differently), reset (the server forgets), keep")
-	f.StringVar(&o.predict, "predict", "", "predict with this profile (see spate predict --list) instead of measuring")
+	f.StringVar(&o.predict, "predict", "", "predict with this `PROFILE` (see spate predict --list) instead of measuring")
 	f.StringVar(&o.launch, "launch", "", "command that starts the server; {port} in it is a free port")
 	f.DurationVar(&o.ready, "launch-timeout", 10*time.Minute, "how long that server may take until it answers")
 	f.StringVar(&o.gpus, "launch-gpus", "", "GPUs of launched servers, such as 0,1")

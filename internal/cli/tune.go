@@ -22,7 +22,7 @@ import (
 
 // tuneOptions are the flags of `spate tune`.
 type tuneOptions struct {
-	predict  bool
+	predict  predictFlag
 	profile  string
 	trials   int
 	seed     uint64
@@ -53,13 +53,14 @@ stops and says what holds them. The best are repeated in turns with the default,
 a workload that was held out. Where nothing is better than the default, spate says so.
 
 Everything is kept in a folder with a journal: the same command goes on after a kill, a reboot or Ctrl-C, and no trial is
-made twice. --predict searches in virtual time only and prints what to try first.
+made twice. --predict searches in virtual time only and prints what to try first;
+--predict=PROFILE does so on that profile.
 
 Exit codes: 0 done, 1 nothing could be measured, 2 usage, 130 interrupted.`,
 		Example: `  spate tune examples/tune/reference.yaml --predict          what to try first, within seconds
   spate tune examples/tune/reference.yaml                    the search with real servers; again to go on
   spate tune my.yaml --trials 40 --at-rate 12 --output tune.html --output tune.md`,
-		Args: cobra.ExactArgs(1),
+		Args: o.oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f, err := o.file(p, cmd, args[0])
 			if err != nil {
@@ -69,10 +70,11 @@ Exit codes: 0 done, 1 nothing could be measured, 2 usage, 130 interrupted.`,
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.predict, "predict", false, "search in virtual time on a simulator profile only")
-	f.StringVar(&o.profile, "profile", "", "`name` or file of the simulator profile (default the file's, or model and GPU by datasheet)")
+	f.Var(&o.predict, "predict", "``predict with this profile (default the one of --sim) instead of measuring: a search in virtual time only")
+	f.Lookup("predict").NoOptDefVal = predictDefault
+	f.StringVar(&o.profile, "sim", "", "simulated engine that says what to try early: a `NAME` (see spate predict --list) or a file (default the file's, or model and GPU by datasheet)")
 	f.IntVar(&o.trials, "trials", 0, "how many settings to try, other than the file says")
-	f.Uint64Var(&o.seed, "seed", 0, "of what the search draws, other than the file says")
+	f.Uint64Var(&o.seed, "seed", 0, "seed of what the search draws, other than the file says")
 	f.StringVar(&o.strategy, "strategy", "", "auto, tpe, halving, random or grid, other than the file says")
 	f.Float64Var(&o.atRate, "at-rate", 0, "requests per second of every trial, instead of finding the knee")
 	f.StringVar(&o.gpus, "gpus", "", "`list` of the GPUs servers may use, such as 0,1 (CUDA_VISIBLE_DEVICES)")
@@ -82,7 +84,42 @@ Exit codes: 0 done, 1 nothing could be measured, 2 usage, 130 interrupted.`,
 	f.BoolVar(&o.noStore, "no-store", false, "do not put the runs into the store")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be searched, and start nothing")
 	f.BoolVar(&o.json, "json", false, "print the outcome as JSON")
+	renamed(f, map[string]string{"profile": "sim"})
 	return cmd
+}
+
+// predictDefault is what --predict alone stands for.
+const predictDefault = "PROFILE"
+
+// predictFlag is --predict[=PROFILE]. It was a switch once, so true and false are taken as well.
+type predictFlag struct {
+	on      bool
+	profile string
+}
+
+func (v *predictFlag) Set(word string) error {
+	switch word {
+	case "":
+		return errors.New("it names no profile")
+	case "false":
+		*v = predictFlag{}
+	case "true", predictDefault:
+		*v = predictFlag{on: true}
+	default:
+		*v = predictFlag{on: true, profile: word}
+	}
+	return nil
+}
+
+func (v *predictFlag) String() string { return v.profile }
+func (*predictFlag) Type() string     { return "profile" }
+
+// oneFile wants one file, and knows why there may be two words.
+func (o *tuneOptions) oneFile(cmd *cobra.Command, args []string) error {
+	if len(args) == 2 && o.predict.on && o.predict.profile == "" {
+		return fmt.Errorf("one file is wanted, not %s and %s: a profile is given as --predict=NAME", args[0], args[1])
+	}
+	return cobra.ExactArgs(1)(cmd, args)
 }
 
 // file reads the file, with what flags say otherwise.
@@ -111,8 +148,14 @@ func (o *tuneOptions) file(p Process, cmd *cobra.Command, path string) (*tune.Fi
 	if given("strategy") {
 		f.Strategy = o.strategy
 	}
-	if given("profile") {
+	if given("sim") {
 		f.Profile = o.profile
+	}
+	if named := o.predict.profile; named != "" {
+		if given("sim") && named != o.profile {
+			return nil, fmt.Errorf("--predict=%s and --sim %s name two profiles: give one", named, o.profile)
+		}
+		f.Profile = named
 	}
 	if given("at-rate") {
 		if o.atRate <= 0 || math.IsInf(o.atRate, 0) || math.IsNaN(o.atRate) {
@@ -164,7 +207,7 @@ func runTune(ctx context.Context, p Process, o *tuneOptions, f *tune.File, path 
 	if o.dryRun {
 		return h.describe()
 	}
-	if o.predict {
+	if o.predict.on {
 		return h.predicted(ctx)
 	}
 	return h.measured(ctx)
@@ -181,7 +224,7 @@ func (h *hunted) simulator() error {
 	}
 	v, err := tune.NewVirtual(h.f, h.prof, h.p.resolve)
 	if err != nil {
-		if h.o.predict {
+		if h.o.predict.on {
 			return usage{"spate tune", fmt.Errorf("--predict: %w", err)}
 		}
 		return nil

@@ -56,7 +56,7 @@ var edits = []edit{
 	{`--duration 60s --warmup-duration 10s`, "", "--duration 1s --warmup-duration 200ms", "as above"},
 	{`--repeat [345]`, "", "--repeat 2", "as above"},
 	{`exponential\(5\)`, "", "exponential(0.05)", "users who think for less long"},
-	{`$`, `^spate capacity`, " --predict Qwen3-8B@H100-SXM", "a search takes minutes; TestCapacityOfAnEmbeddedServer measures one"},
+	{`$`, `^spate capacity`, " --predict=Qwen3-8B@H100-SXM", "a search takes minutes; TestCapacityOfAnEmbeddedServer measures one"},
 }
 
 // settings are flags added to commands, most of them because the file they name asks for minutes.

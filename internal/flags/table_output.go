@@ -101,7 +101,7 @@ func simFlags(b *config.Bench) []Def {
 	return []Def{
 		{
 			Name: "sim", Group: GroupSim, Main: true, value: optional(&s.Enabled, &s.Profile, "PROFILE"),
-			Help: "start an embedded server and measure that: a simulated engine (model@gpu, or a name from spate sim --list-profiles), " +
+			Help: "simulated engine to measure, started for the run: model@gpu, or a name from spate sim --list-profiles, " +
 				"or timetable; a timetable too when its times below are given",
 		},
 		{Name: "sim-ttft", Group: GroupSim, Default: "50ms", value: duration(&s.TTFT), Help: "its time to first token"},

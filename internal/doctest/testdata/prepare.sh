@@ -17,7 +17,7 @@ spate sweep $quick --max-concurrency 1,2 --output-dir spate-runs/20261115-120000
 	echo '$ docker run --gpus all -p 8000:8000 vllm/vllm-openai:v0.10.1 --model Qwen/Qwen3-8B'
 	for c in 1 4; do
 		echo "\$ vllm bench serve --backend vllm --model Qwen/Qwen3-8B --dataset-name random --random-input-len 256 --random-output-len 32 --num-prompts 20 --max-concurrency $c"
-		spate predict --profile Qwen3-8B@L40S --random-input-len 256 --random-output-len 32 --num-prompts 20 --max-concurrency $c --no-run-folder 2>/dev/null |
+		spate predict --sim Qwen3-8B@L40S --random-input-len 256 --random-output-len 32 --num-prompts 20 --max-concurrency $c --no-run-folder 2>/dev/null |
 			sed -n '/^====.*Result/,/^=*$/p'
 	done
 } >bench.log
@@ -32,7 +32,7 @@ mkdir sweep
 for n in 64 128; do sed "s/^. docker run.*/\$ vllm serve Qwen\/Qwen3-8B --max-num-seqs $n/" bench.log >"sweep/$n.log"; done
 for name in results.md old.md new.md; do cp spate-runs/before.txt "$name"; done
 spate bench $quick --no-output --save-result --result-dir results >/dev/null 2>&1
-spate predict --profile Qwen3-8B@L40S --num-prompts 30 --engine-log server.log --no-run-folder >/dev/null 2>&1
+spate predict --sim Qwen3-8B@L40S --num-prompts 30 --engine-log server.log --no-run-folder >/dev/null 2>&1
 
 # Datasets, a profile, a suite.
 sed 's/}$/, "fate":"ok", "status":200}/' "$root/examples/trace.jsonl" >trace.jsonl # as spate record writes it

@@ -30,7 +30,7 @@ type Pair struct {
 	TP         int
 }
 
-// Name is the pair as --profile takes it.
+// Name is the pair as --sim takes it.
 func (p Pair) Name() string { return p.Model + "@" + p.GPU }
 
 var commonModels = []string{
