@@ -150,7 +150,11 @@ func (s *Search) notes(high *level) []string {
 		}
 		invalid = append(invalid, l.left...)
 		if l.lost() {
-			out = append(out, fmt.Sprintf("%s %s: all of %d probes tried again were INVALID, so that nothing is known of this load", num(l.load), s.opt.By.Unit(), len(l.left)))
+			known := "nothing is known of this load"
+			if n := len(l.obs); n > 0 {
+				known = fmt.Sprintf("this load rests on %d %s", n, plural(n, "probe"))
+			}
+			out = append(out, fmt.Sprintf("%s %s: given up after %d INVALID probes; %s", num(l.load), s.opt.By.Unit(), len(l.left), known))
 		}
 	}
 	if n := len(invalid); n > 0 {

@@ -171,6 +171,7 @@ func TestInvalidProbesDecideNothing(t *testing.T) {
 	}{
 		{"every first one", func(p Probe) string { return map[bool]string{true: "requests left late"}[p.Repeat == 1] }, Found, float64(plain.Load), float64(plain.Above), "INVALID and are left out; the last because requests left late"},
 		{"above 10", func(p Probe) string { return map[bool]string{true: "requests left late"}[p.Load > 10] }, CannotTell, 9.95, math.Inf(1), "nothing is known of this load"},
+		{"all but the first", func(p Probe) string { return map[bool]string{true: "requests left late"}[p.Repeat > 1] }, Found, float64(plain.Load), float64(plain.Above), "given up after 3 INVALID probes; this load rests on 1 probe"},
 		{"all", func(Probe) string { return "requests left late" }, CannotTell, 0, math.Inf(1), "nothing is known of this load"},
 	}
 	for _, c := range cases {
