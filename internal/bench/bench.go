@@ -51,9 +51,10 @@ type Job struct {
 
 // Outcome is a finished run.
 type Outcome struct {
-	Run     *result.Run
-	Unmet   []string // objectives asked for and not met, as sentences
-	Records []call.Record
+	Run   *result.Run
+	Unmet []string // objectives asked for and not met, as sentences
+
+	kept *recorder.Spill
 }
 
 // session is a run under way.
@@ -68,7 +69,7 @@ type session struct {
 	watch   *watch
 	run     *result.Run
 	folder  *result.Folder
-	memory  *recorder.Memory
+	memory  *recorder.Spill
 	console *report.Console // standard error
 	writing sync.WaitGroup  // of what is written beside the run
 	notes   []string
@@ -87,7 +88,7 @@ type session struct {
 // Run measures a server as the settings say. An error means that there is no result; failed requests
 // are part of one.
 func Run(ctx context.Context, job Job) (*Outcome, error) {
-	restore := driver.Tune()
+	restore := sync.OnceFunc(driver.Tune())
 	defer restore()
 	s := &session{Job: job, clock: call.NewClock()}
 	s.shareConsole()
@@ -103,6 +104,7 @@ func Run(ctx context.Context, job Job) (*Outcome, error) {
 	if err != nil {
 		s.note("the run ended early: %v", err)
 	}
+	restore() // time need not be kept any more, and figures of a long run take memory
 	return s.conclude(res)
 }
 
@@ -221,14 +223,18 @@ func (s *session) open() error {
 	}
 	s.run.Plan.Judge = s.settings()
 	s.openTenants()
-	s.memory = recorder.NewMemory(s.load.expect)
 	if s.Config.Output.NoOutput {
+		s.memory = recorder.NewSpill("")
 		return nil
 	}
 	s.folder, err = result.Create(s.run, result.Options{
 		Dir: s.Config.Output.OutputDir, Text: s.Config.Output.SaveDetailed, Redact: s.Config.Scrub,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	s.memory = recorder.NewSpill(s.folder.Dir)
+	return nil
 }
 
 // measure runs the load and everything that goes on beside it.
@@ -322,9 +328,15 @@ func (s *session) sink(progress *report.Progress) recorder.Sink {
 	return recorder.Tee(sinks...)
 }
 
+// Records are all records, put into memory; they may be many.
+func (o *Outcome) Records() []call.Record { return o.kept.List() }
+
+// Close lets go of the records.
+func (o *Outcome) Close() error { return o.kept.Close() }
+
 // conclude computes the result, judges it and writes it down.
 func (s *session) conclude(res driver.Result) (*Outcome, error) {
-	recs := s.memory.Records()
+	recs := s.memory
 	r := s.run
 	r.Plan.Start = s.measuredFrom(res)
 	r.Plan.End = result.LastEnd(recs, r.Plan.Start)
@@ -348,9 +360,10 @@ func (s *session) conclude(res driver.Result) (*Outcome, error) {
 	s.noteOddities(res)
 	s.noteTurns(recs)
 	r.Verdict = s.judge(&r.Summary)
-	out := &Outcome{Run: r, Records: recs, Unmet: append(unmet(s.Config.Check.SLO, &r.Summary), unmetTenants(r)...)}
+	out := &Outcome{Run: r, kept: recs, Unmet: append(unmet(s.Config.Check.SLO, &r.Summary), unmetTenants(r)...)}
 	r.Notes = append(r.Notes, s.notes...)
 	files, saveErr := s.saveVLLM(recs)
+	saveErr = errors.Join(saveErr, recs.Err())
 	r.Files = append(r.Files, files...)
 	if s.folder != nil {
 		saveErr = errors.Join(saveErr, s.folder.Finish(r))

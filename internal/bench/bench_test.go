@@ -74,12 +74,12 @@ func run(t *testing.T, ctx context.Context, j Job) *Outcome { //nolint:revive //
 	if !out.Run.Tally.Balanced() {
 		t.Errorf("%+v: due requests without a fate", out.Run.Tally)
 	}
-	if i := slices.IndexFunc(out.Records, func(r call.Record) bool { return r.Text != "" }); i >= 0 && !j.Config.Output.SaveDetailed {
+	if i := slices.IndexFunc(out.Records(), func(r call.Record) bool { return r.Text != "" }); i >= 0 && !j.Config.Output.SaveDetailed {
 		t.Errorf("record %d keeps an answer nobody asked for", i)
 	}
 	disk, damage, err := recorder.Read(filepath.Join(j.Config.Output.OutputDir, result.RecordsFile))
-	if err != nil || damage.Any() || len(disk) != len(out.Records) {
-		t.Errorf("%d records on disk, %d in memory (%v, %v)", len(disk), len(out.Records), err, damage)
+	if err != nil || damage.Any() || len(disk) != len(out.Records()) {
+		t.Errorf("%d records on disk, %d in memory (%v, %v)", len(disk), len(out.Records()), err, damage)
 	}
 	return out
 }
@@ -146,8 +146,9 @@ func TestManyStreams(t *testing.T) {
 		t.Fatalf("tally %+v, want %+v: %v", out.Run.Tally, want, out.Run.Errors)
 	}
 	chunks, open := 0, map[int]bool{}
-	for i := range out.Records {
-		r := &out.Records[i]
+	recs := out.Records()
+	for i := range recs {
+		r := &recs[i]
 		chunks += len(r.Chunks)
 		open[r.ID] = true
 		if r.Out.N != tokens || len(r.Chunks) != tokens {
@@ -192,8 +193,9 @@ func TestEverythingGoesWrong(t *testing.T) {
 			if kinds != tally.Failed {
 				t.Errorf("%d failures by kind, %d in all", kinds, tally.Failed)
 			}
-			for i := range out.Records {
-				if r := &out.Records[i]; r.Outcome == call.Failed && (r.Fault == call.NoFault || r.Err == "") {
+			recs := out.Records()
+			for i := range recs {
+				if r := &recs[i]; r.Outcome == call.Failed && (r.Fault == call.NoFault || r.Err == "") {
 					t.Errorf("request %d failed without a reason", r.ID)
 				}
 			}
@@ -333,7 +335,7 @@ func TestWarmUpGoesToTheAdapters(t *testing.T) {
 	out := run(t, t.Context(), job(t, "--base-url", srv.URL(), "--model", "base", "--lora-modules", "a", "b", "--num-prompts", "6",
 		"--warmup-duration", "1s", "--max-concurrency", "2", "--random-input-len", "4", "--random-output-len", "2"))
 	warm := 0
-	for _, r := range out.Records {
+	for _, r := range out.Records() {
 		if r.Phase == call.Warmup {
 			warm++
 		}
@@ -383,7 +385,7 @@ func TestCountersAreOfTheMeasuredPart(t *testing.T) {
 			// Of what is looked up after the warm-up, only the first prompt is known; a warm-up that is still under way
 			// may be looked up then, too.
 			late := 0
-			for _, r := range out.Records {
+			for _, r := range out.Records() {
 				if r.Phase == call.Warmup && r.End > out.Run.Plan.Start {
 					late++
 				}
@@ -421,7 +423,7 @@ func TestCountersOfEveryServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := 0
-	for _, r := range out.Records {
+	for _, r := range out.Records() {
 		in += r.In.N
 	}
 	if got.OutputTokens == nil || *got.OutputTokens != 9*5 || *got.Requests != 9 || *got.PromptTokens != float64(in) {

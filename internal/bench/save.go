@@ -14,6 +14,7 @@ import (
 	"spate/internal/flags"
 	"spate/internal/interop"
 	"spate/internal/metrics"
+	"spate/internal/recorder"
 	"spate/internal/result"
 )
 
@@ -32,8 +33,12 @@ func (s *session) checkOutputs() error {
 
 // saveVLLM writes vLLM's result file, and its PyTorch variant, if they were asked for. It returns
 // the paths written.
-func (s *session) saveVLLM(recs []call.Record) ([]string, error) {
+func (s *session) saveVLLM(kept *recorder.Spill) ([]string, error) {
 	o := &s.Config.Output
+	var recs []call.Record // in memory only for what shows single requests
+	if o.SaveDetailed || o.PlotTimeline || o.PlotDatasetStats || s.Config.Load.RampUp != "" {
+		recs = kept.List()
+	}
 	v := s.vllm(recs)
 	plots, err := s.savePlots(v.FileName(o.ResultDir, o.ResultFilename), recs)
 	if err != nil || !o.SaveResult && !o.AppendResult {

@@ -393,7 +393,7 @@ func (s *session) firstTenantFrom() time.Duration {
 }
 
 // boundTenants sets each tenant's measured part.
-func (s *session) boundTenants(recs []call.Record) {
+func (s *session) boundTenants(recs call.Set) {
 	for i, t := range s.tenants {
 		row := &s.run.Tenants[i]
 		row.Plan.Start = t.measuredFrom(t.tenant.res)

@@ -154,7 +154,7 @@ func offsets(out *Outcome, tenant string) []time.Duration {
 		if row.Name != tenant {
 			continue
 		}
-		for _, r := range row.Of(out.Records) {
+		for r := range row.Of(call.List(out.Records())).All() {
 			if r.Phase == call.Measure {
 				due = append(due, r.Due-row.Plan.Start)
 			}
@@ -227,7 +227,7 @@ func checkWire(t *testing.T, w *wire, out *Outcome) {
 		}
 	}
 	ids := map[string]bool{}
-	for _, r := range out.Records {
+	for _, r := range out.Records() {
 		tenant := r.Labels[result.TenantLabel]
 		if _, sent := w.of(tenant)[r.Name]; !sent {
 			t.Errorf("%s of %q was never sent", r.Name, tenant)
@@ -440,8 +440,9 @@ tenants:
 			t.Errorf("%s: %d requests, want %d", tenant, len(got), want)
 		}
 	}
-	for i := range out.Records {
-		r := &out.Records[i]
+	recs := out.Records()
+	for i := range recs {
+		r := &recs[i]
 		tenant := r.Labels[result.TenantLabel]
 		if group := r.Labels["group"]; (tenant == "three") != (group == "0" || group == "1") || (tenant == "three") != (r.Session == "") || strings.Count(r.Session, "/") > 1 {
 			t.Errorf("%s of %s: session %q, group %q", r.Name, tenant, r.Session, group)

@@ -10,61 +10,66 @@ import (
 
 // noteTurns says how each turn of conversations went: later ones carry longer prompts, most of which a prefix
 // cache has.
-func (s *session) noteTurns(recs []call.Record) {
-	const shown = 8
+func (s *session) noteTurns(recs call.Set) {
 	if s.tenants != nil {
 		for i, t := range s.tenants {
 			t.noteTurns(s.run.Tenants[i].Of(recs))
 		}
 		return
 	}
-	var turns [][]*call.Record
-	for i := range recs {
-		r := &recs[i]
+	const shown = 8
+	turns, more := make([]turn, shown), false
+	for r := range recs.All() {
 		if r.Phase != call.Measure || r.Session == "" || r.Retried {
 			continue
 		}
-		for len(turns) <= r.Turn {
-			turns = append(turns, nil)
+		if r.Turn >= shown {
+			more = true
+			continue
 		}
-		turns[r.Turn] = append(turns[r.Turn], r)
+		turns[r.Turn].add(r)
 	}
-	for n, list := range turns {
-		if n == shown {
-			s.note("turns after the %dth are in the records", shown)
-			return
+	for n := range turns {
+		if turns[n].requests > 0 {
+			s.note("%s", turns[n].note(n))
 		}
-		if len(list) > 0 {
-			s.note("%s", turnNote(n, list))
-		}
+	}
+	if more {
+		s.note("turns after the %dth are in the records", shown)
 	}
 }
 
-func turnNote(n int, list []*call.Record) string {
-	var ttft, in, cached []float64
-	failed := 0
-	for _, r := range list {
-		if r.Outcome != call.OK {
-			failed++
-			continue
-		}
-		if r.FirstToken != call.Unset {
-			ttft = append(ttft, float64(r.FirstToken-r.Sent)/float64(time.Millisecond))
-		}
-		in = append(in, float64(r.In.N))
-		if r.Cached.From != call.FromNone && r.In.N > 0 {
-			cached = append(cached, float64(r.Cached.N))
-		}
+// turn is what the requests of one turn came to.
+type turn struct {
+	requests, failed int
+	ttft, in, cached []float64
+}
+
+func (t *turn) add(r *call.Record) {
+	t.requests++
+	if r.Outcome != call.OK {
+		t.failed++
+		return
 	}
-	text := fmt.Sprintf("turn %d: %d requests", n+1, len(list))
-	if failed > 0 {
-		text += fmt.Sprintf(", %d failed", failed)
+	if r.FirstToken != call.Unset {
+		t.ttft = append(t.ttft, float64(r.FirstToken-r.Sent)/float64(time.Millisecond))
 	}
-	if len(ttft) > 0 {
-		text += fmt.Sprintf(", mean prompt %.0f tokens, TTFT mean %.2f ms, p50 %.2f, p99 %.2f", mean(in), mean(ttft), stats.Percentile(ttft, 50), stats.Percentile(ttft, 99))
+	t.in = append(t.in, float64(r.In.N))
+	if r.Cached.From != call.FromNone && r.In.N > 0 {
+		t.cached = append(t.cached, float64(r.Cached.N))
 	}
-	if len(cached) > 0 {
-		text += fmt.Sprintf(", %.1f%% of the prompt from the cache", 100*mean(cached)/mean(in))
+}
+
+func (t *turn) note(n int) string {
+	text := fmt.Sprintf("turn %d: %d requests", n+1, t.requests)
+	if t.failed > 0 {
+		text += fmt.Sprintf(", %d failed", t.failed)
+	}
+	if len(t.ttft) > 0 {
+		text += fmt.Sprintf(", mean prompt %.0f tokens, TTFT mean %.2f ms, p50 %.2f, p99 %.2f", mean(t.in), mean(t.ttft), stats.Percentile(t.ttft, 50), stats.Percentile(t.ttft, 99))
+	}
+	if len(t.cached) > 0 {
+		text += fmt.Sprintf(", %.1f%% of the prompt from the cache", 100*mean(t.cached)/mean(t.in))
 	}
 	return text
 }

@@ -81,6 +81,7 @@ func runBench(ctx context.Context, p Process, cfg *config.Bench) (code int) {
 		}
 		return exitOf(err)
 	}
+	defer func() { _ = out.Close() }() // nothing of it is needed any more
 	if err := printOutcome(p, cfg, out); err != nil {
 		complain(p.Stderr, "spate bench", err)
 		return ExitFailed

@@ -123,7 +123,7 @@ func (c *compat) run(cfg *config.Bench, out *bench.Outcome) *dialect.Run {
 	case config.DatasetCustom:
 		a.Output = &d.Custom.OutputLen
 	}
-	return &dialect.Run{Run: out.Run, Records: out.Records, Asked: a, Now: time.Now()}
+	return &dialect.Run{Run: out.Run, Records: out.Records(), Asked: a, Now: time.Now()}
 }
 
 // tell writes the tool's block, then spate's findings with what the tool's definitions hide, and the tool's

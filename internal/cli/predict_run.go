@@ -50,7 +50,7 @@ func runOnePrediction(p Process, o *predictOptions, prof *profile.Profile) error
 	}
 	run := predictedRun(p, l, r.Bench, prof)
 	recs := own.Result.Records()
-	run.Compute(recs)
+	run.Compute(call.List(recs))
 	run.State, run.Ended = result.Complete, run.Started.Add(own.Result.Duration)
 	if o.json {
 		return printPrediction(p, prof, l, own)

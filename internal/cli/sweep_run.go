@@ -205,6 +205,7 @@ func (m *measuring) bench(ctx context.Context, cfg *config.Bench, command []stri
 		}
 		return nil, errors.New(cfg.Scrub(err.Error()))
 	}
+	defer func() { _ = out.Close() }() // nothing of it is needed any more
 	p.Stdout = &printed
 	err = errors.Join(err, printOutcome(p, cfg, out))
 	err = errors.Join(err, os.WriteFile(filepath.Join(cfg.Output.OutputDir, "output.txt"), printed.Bytes(), 0o600))
@@ -257,7 +258,7 @@ func (m *measuring) predicted(cfg *config.Bench, command []string) (*result.Run,
 		return nil, nil, fmt.Errorf("encode settings: %w", err)
 	}
 	recs := own.Result.Records()
-	run.Compute(recs)
+	run.Compute(call.List(recs))
 	run.State, run.Ended = result.Complete, run.Started.Add(own.Result.Duration)
 	quiet := m.p
 	quiet.Stderr = &bytes.Buffer{}

@@ -97,7 +97,7 @@ func (s scene) seen(res *cluster.Result) Input {
 	plan := metrics.Run{Requested: s.n, RequestRate: s.rate, MaxConcurrency: s.slots, Percentiles: []float64{50, 90, 99}, Tokenizer: true}
 	run := &result.Run{Plan: result.NewPlan(plan, ""), Server: result.Server{Model: "m"}}
 	run.Plan.Judge = verdict.Settings{OpenLoop: s.rate > 0}
-	run.Compute(recs)
+	run.Compute(call.List(recs))
 	run.Plan.End = res.Duration
 	samples := counters(res)
 	run.Observe(samples, nil, 0)

@@ -253,7 +253,7 @@ func TestCombineEvalScope(t *testing.T) {
 func TestFromRun(t *testing.T) {
 	run := &result.Run{ID: "r1", Dir: "runs/r1", State: result.Complete, Server: result.Server{Model: "m"}}
 	run.Plan = result.NewPlan(metrics.Run{Requested: 2, End: 2 * time.Second, RequestRate: 1}, "")
-	run.Compute([]call.Record{})
+	run.Compute(call.List{})
 	r := FromRun(run)
 	if r.Format != FormatSpate || r.Source.File != "runs/r1" || r.Context.Text("model") != "m" || r.Context.Text("request_rate") != "1" {
 		t.Errorf("got %+v", r)

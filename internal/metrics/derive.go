@@ -203,17 +203,11 @@ func guessTokens(dst []int32, chunks []call.Chunk, content, out int) ([]int32, T
 	return dst, source
 }
 
-// gapRun is n gaps of the same length, in seconds.
-type gapRun struct {
-	gap float64
-	n   int
-}
-
 // appendTokenITL adds the token-true inter-token latencies in seconds: the gap before a chunk of k
 // tokens counts as k gaps of one k-th. The tokens of the first chunk came together with the first
 // token and have no gap of their own. The sum is the time from the first to the last chunk that
-// bore tokens.
-func appendTokenITL(dst []gapRun, chunks []call.Chunk, tokens []int32) []gapRun {
+// bore tokens. Gaps of one chunk are equal and given once, with their count.
+func appendTokenITL(gaps []float64, counts []int, chunks []call.Chunk, tokens []int32) ([]float64, []int) {
 	prev := call.Unset
 	for i, k := range tokens {
 		if k <= 0 {
@@ -225,11 +219,11 @@ func appendTokenITL(dst []gapRun, chunks []call.Chunk, tokens []int32) []gapRun 
 			if k > 1 {
 				gap /= float64(k)
 			}
-			dst = append(dst, gapRun{gap, int(k)})
+			gaps, counts = append(gaps, gap), append(counts, int(k))
 		}
 		prev = at
 	}
-	return dst
+	return gaps, counts
 }
 
 // SlotToSend is the time from having a slot to the first byte written: encoding, waiting for a

@@ -1,6 +1,10 @@
 package metrics
 
-import "spate/internal/call"
+import (
+	"strings"
+
+	"spate/internal/call"
+)
 
 // Detail is vLLM's per-request arrays, over all requests in dispatch order; times in seconds. A
 // request that did not succeed has 0, no gaps and no text.
@@ -16,14 +20,16 @@ type Detail struct {
 
 // Detailed makes the arrays of vLLM's detailed result.
 func Detailed(recs []call.Record, run Run) Detail {
-	all := counted(recs)
-	n := len(all)
+	z := summarizer{set: call.List(recs)}
+	order := z.counted()
+	n := len(order)
 	d := Detail{
 		InputLens: make([]int, n), OutputLens: make([]int, n),
 		TTFTs: make([]float64, n), ITLs: make([][]float64, n),
 		StartTimes: make([]float64, n), Texts: make([]string, n), Errors: make([]string, n),
 	}
-	for i, r := range all {
+	for i, number := range order {
+		r := &recs[number]
 		d.InputLens[i] = InputTokens(r)
 		d.StartTimes[i] = seconds(max(0, firstSet(r.Sent, r.Started, r.Dispatched, r.Due)))
 		if r.Outcome != call.OK {
@@ -41,14 +47,15 @@ func Detailed(recs []call.Record, run Run) Detail {
 }
 
 // FirstErrors quotes at most so many requests that did not succeed, in dispatch order.
-func FirstErrors(recs []call.Record, most int) []string {
+func FirstErrors(set call.Set, most int) []string {
 	var out []string
-	for _, r := range counted(recs) {
+	z := summarizer{set: set}
+	for r := range set.Pick(z.counted()) {
 		if len(out) == most {
 			break
 		}
 		if e := errorOf(r); r.Outcome != call.OK && e != "" {
-			out = append(out, e)
+			out = append(out, strings.Clone(e))
 		}
 	}
 	return out

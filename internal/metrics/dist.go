@@ -2,11 +2,9 @@ package metrics
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -181,49 +179,10 @@ func (b *builder) describe(o stats.Ordered, mean, std, scale float64) Dist {
 	return d
 }
 
-// gapRuns is a sample of gaps in order, many of them the same: nothing here grows with how many, which a
-// server may have made up.
-type gapRuns struct {
-	runs []gapRun
-	ends []int // ranks just behind each run
-}
-
-// Len implements stats.Ordered.
-func (g gapRuns) Len() int {
-	if len(g.ends) == 0 {
-		return 0
-	}
-	return g.ends[len(g.ends)-1]
-}
-
-// At implements stats.Ordered.
-func (g gapRuns) At(rank int) float64 {
-	i, _ := slices.BinarySearch(g.ends, rank+1)
-	return g.runs[i].gap
-}
-
-// gaps describes runs of equal gaps, which it reorders, in milliseconds.
-func (b *builder) gaps(runs []gapRun) Dist {
-	g := gapRuns{runs, make([]int, len(runs))}
-	n := 0
-	sums := make([]float64, len(runs))
-	for i, r := range runs {
-		n += r.n
-		sums[i] = r.gap * float64(r.n)
-	}
-	mean := per(stats.Sum(sums), float64(n))
-	for i, r := range runs {
-		off := r.gap - mean
-		sums[i] = off * off * float64(r.n)
-	}
-	std := math.Sqrt(per(stats.Sum(sums), float64(n)))
-	slices.SortFunc(runs, func(a, b gapRun) int { return cmp.Compare(a.gap, b.gap) })
-	n = 0
-	for i, r := range runs {
-		n += r.n
-		g.ends[i] = n
-	}
-	return b.describe(g, mean, std, milli)
+// sample describes a sample that need not fit in memory.
+func (b *builder) sample(s stats.Sample, scale float64) Dist {
+	mean, std := s.Moments()
+	return b.describe(s.Arranged(stats.Ranks(s.Count, b.percentiles, confidence)), mean, std, scale)
 }
 
 // arrange makes xs readable at the ranks that the percentiles need.

@@ -105,7 +105,7 @@ func (z *summarizer) goodput() {
 	for i, o := range z.run.Objectives {
 		g.Objectives[i] = Attainment{Metric: o.Metric, Bound: o.Bound}
 	}
-	for _, r := range z.ok {
+	for r := range z.ok {
 		good := true
 		for i, o := range z.run.Objectives {
 			if o.met(r, &z.run) {
@@ -118,7 +118,7 @@ func (z *summarizer) goodput() {
 			g.Good++
 		}
 	}
-	judged := len(z.ok) + z.misses
+	judged := z.oks + z.misses
 	for i := range g.Objectives {
 		g.Objectives[i].Share = share(g.Objectives[i].Met, judged)
 	}

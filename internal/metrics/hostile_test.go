@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
 	"spate/internal/call"
 )
 
@@ -52,4 +55,18 @@ func TestNothingGrowsWithATime(t *testing.T) {
 	if want := float64(call.MaxTime-100*time.Millisecond) / 1e6; s.ITL.Max != want {
 		t.Errorf("longest gap %v ms, want %v", s.ITL.Max, want)
 	}
+}
+
+// TestRoomChangesNothing holds that the figures are the same, to the last digit, however few values may be held at a
+// time.
+func TestRoomChangesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		recs, run := anyRun(t)
+		want := Summarize(recs, run)
+		for _, room := range []int{1, 3, 40} {
+			if diff := cmp.Diff(want, summarize(call.List(recs), run, room)); diff != "" {
+				t.Fatalf("room for %d values (-all +few):\n%s", room, diff)
+			}
+		}
+	})
 }

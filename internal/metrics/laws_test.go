@@ -234,11 +234,11 @@ func TestTokenGapsTelescope(t *testing.T) {
 		if source != TokensCounted && source != TokensNone && total != r.Out.N {
 			t.Fatalf("%d tokens assigned of %d (%s)", total, r.Out.N, source)
 		}
-		gaps := appendTokenITL(nil, r.Chunks, tokens)
+		gaps, counts := appendTokenITL(nil, nil, r.Chunks, tokens)
 		n, sum := 0, 0.0
-		for _, g := range gaps {
-			n += g.n
-			sum += g.gap * float64(g.n)
+		for i, g := range gaps {
+			n += counts[i]
+			sum += g * float64(counts[i])
 		}
 		if n != total-lead {
 			t.Fatalf("%d gaps for %d tokens of which %d came first", n, total, lead)

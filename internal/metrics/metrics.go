@@ -8,6 +8,7 @@
 package metrics
 
 import (
+	"iter"
 	"math"
 	"slices"
 	"time"
@@ -50,8 +51,8 @@ type Run struct {
 // alwaysPercentiles are computed whatever was asked for, so that reports can rely on them.
 var alwaysPercentiles = []float64{50, 90, 95, 99}
 
-// normal fills in what was left out. counted are the measured final records.
-func (run Run) normal(counted []*call.Record) Run {
+// normal fills in what was left out. counted are the measured final records, n of them.
+func (run Run) normal(n int, counted iter.Seq[*call.Record]) Run {
 	if run.EndRule == "" {
 		run.EndRule = LastChunk
 	}
@@ -66,15 +67,17 @@ func (run Run) normal(counted []*call.Record) Run {
 		run.RequestRate = math.Inf(1)
 	}
 	if run.Due == 0 {
-		run.Due = len(counted)
+		run.Due = n
 	}
 	if run.End > run.Start {
 		return run
 	}
-	for i, r := range counted {
-		if at := firstSet(r.Dispatched, r.Started, r.Sent); at >= 0 && (i == 0 || at < run.Start) {
+	first := true
+	for r := range counted {
+		if at := firstSet(r.Dispatched, r.Started, r.Sent); at >= 0 && (first || at < run.Start) {
 			run.Start = at
 		}
+		first = false
 		run.End = max(run.End, r.End, r.LastEvent)
 	}
 	return run

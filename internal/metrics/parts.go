@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"spate/internal/call"
@@ -14,11 +15,9 @@ import (
 func (z *summarizer) lengths() {
 	l := &z.s.Lengths
 	l.InputFrom, l.OutputFrom, l.Finish = map[string]int{}, map[string]int{}, map[string]int{}
-	in, out := make([]float64, 0, len(z.ok)), make([]float64, 0, len(z.ok))
 	var inMatch, outMatch matcher
-	for _, r := range z.ok {
+	for r := range z.ok {
 		got := OutputTokens(r, z.run.Tokenizer)
-		in, out = append(in, float64(InputTokens(r))), append(out, float64(got))
 		l.InputFrom[sourceName(r.In)]++
 		l.OutputFrom[sourceName(r.Out)]++
 		finish := r.Finish
@@ -28,7 +27,7 @@ func (z *summarizer) lengths() {
 				l.Unexplained++
 			}
 		}
-		l.Finish[finish]++
+		l.Finish[reasonName(l.Finish, finish)]++
 		if r.Claimed > 0 {
 			l.Contradicted++
 			l.MaxClaimed = max(l.MaxClaimed, r.Claimed)
@@ -40,7 +39,10 @@ func (z *summarizer) lengths() {
 			outMatch.add(r.AskedOut, got)
 		}
 	}
-	l.Input, l.Output = z.b.dist(in, 1), z.b.dist(out, 1)
+	z.columns.numbers(func(r *call.Record) (float64, bool) { return float64(InputTokens(r)), true },
+		func(xs []float64) { l.Input = z.b.dist(xs, 1) })
+	z.columns.numbers(func(r *call.Record) (float64, bool) { return float64(OutputTokens(r, z.run.Tokenizer)), true },
+		func(xs []float64) { l.Output = z.b.dist(xs, 1) })
 	l.InputMatch, l.OutMatch = inMatch.match(), outMatch.match()
 }
 
@@ -50,6 +52,17 @@ func sourceName(c call.Count) string {
 		return "unknown"
 	}
 	return string(c.From)
+}
+
+// maxReasons bounds the finish reasons told apart: they are a server's words.
+const maxReasons = 64
+
+// reasonName is the key of a finish reason; one too many is among the others.
+func reasonName(known map[string]int, reason string) string {
+	if _, ok := known[reason]; ok || len(known) < maxReasons {
+		return reason
+	}
+	return "other"
 }
 
 // matcher adds up a Match.
@@ -84,18 +97,18 @@ func (m *matcher) match() Match {
 }
 
 // failures groups what did not end well by its reason.
-func (z *summarizer) failures(recs []call.Record) {
+func (z *summarizer) failures() {
 	f := &z.s.Failures
 	f.Kinds, f.Statuses = []FailureKind{}, map[string]int{}
 	at := map[string]int{}
-	for _, r := range z.recs {
+	for r := range z.recs {
 		if r.Outcome == call.OK {
 			if r.Attempt > 0 {
 				f.Recovered++
 			}
 			continue
 		}
-		k := FailureKind{Kind: r.Fault, Example: r.Err}
+		k := FailureKind{Kind: r.Fault, Example: strings.Clone(r.Err)}
 		if r.Fault == call.FaultStatus {
 			k.Status = r.Status
 		}
@@ -123,15 +136,14 @@ func (z *summarizer) failures(recs []call.Record) {
 	slices.SortStableFunc(f.Kinds, func(a, b FailureKind) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name(), b.Name()))
 	})
-	z.attempts(recs)
+	z.attempts()
 }
 
 // attempts counts what happened to single attempts, and checks the books.
-func (z *summarizer) attempts(recs []call.Record) {
+func (z *summarizer) attempts() {
 	f, t := &z.s.Failures, z.s.Tally
-	var shed []*call.Record
-	for i := range recs {
-		r := &recs[i]
+	var latency, wait []float64
+	for r := range z.set.All() {
 		if r.Phase != call.Measure {
 			continue
 		}
@@ -139,22 +151,33 @@ func (z *summarizer) attempts(recs []call.Record) {
 			f.Retries++
 		}
 		if r.Fault == call.FaultShed {
-			shed = append(shed, r)
+			f.Shed.Count++
+			latency, wait = appendTime(latency, r, Closed), appendTime(wait, r, retryWait)
 		}
 	}
-	f.Shed.Count = len(shed)
-	f.Shed.Latency = z.ms(shed, Closed)
-	f.Shed.RetryAfter = z.ms(shed, func(r *call.Record) (time.Duration, bool) { return r.RetryWait, r.RetryWait > 0 })
+	f.Shed.Latency = z.b.dist(latency, milli)
+	f.Shed.RetryAfter = z.b.dist(wait, milli)
 	f.Attempts = t.Attempts
 	f.Share = share(t.Failed, t.Due)
 	f.Lost = t.Due - (t.OK + t.Failed + t.Dropped + t.Canceled)
+}
+
+// retryWait is the delay that a refusal named.
+func retryWait(r *call.Record) (time.Duration, bool) { return r.RetryWait, r.RetryWait > 0 }
+
+// appendTime adds a duration of a record that has it, in seconds.
+func appendTime(xs []float64, r *call.Record, f func(*call.Record) (time.Duration, bool)) []float64 {
+	if d, ok := f(r); ok {
+		return append(xs, seconds(d))
+	}
+	return xs
 }
 
 // connections tells what opening them cost. A reused connection's dial belongs to another request.
 func (z *summarizer) connections() {
 	c := &z.s.Connections
 	sent, reused := 0, 0
-	for _, r := range z.recs {
+	for r := range z.recs {
 		if r.Sent < 0 {
 			continue
 		}
@@ -167,31 +190,37 @@ func (z *summarizer) connections() {
 		}
 	}
 	c.ReusedShare = share(reused, sent)
-	c.Dial = z.ms(z.recs, func(r *call.Record) (time.Duration, bool) { return r.Dial, !r.Reused && r.Dial > 0 })
-	c.TLS = z.ms(z.recs, func(r *call.Record) (time.Duration, bool) { return r.Handshake, !r.Reused && r.Handshake > 0 })
+	z.msAll(&c.Dial, func(r *call.Record) (time.Duration, bool) { return r.Dial, !r.Reused && r.Dial > 0 })
+	z.msAll(&c.TLS, func(r *call.Record) (time.Duration, bool) { return r.Handshake, !r.Reused && r.Handshake > 0 })
 }
 
 // server holds the client's clocks against the server's own.
 func (z *summarizer) server() {
-	told := make([]*call.Record, 0)
-	for _, r := range z.ok {
+	s := &z.s.Server
+	for r := range z.ok {
 		if r.Server != nil {
-			told = append(told, r)
+			s.N++
 		}
 	}
-	s := &z.s.Server
-	s.N = len(told)
-	s.Queue = z.ms(told, func(r *call.Record) (time.Duration, bool) { return r.Server.Queue, true })
-	s.FirstToken = z.ms(told, func(r *call.Record) (time.Duration, bool) { return r.Server.FirstToken, true })
-	s.Generation = z.ms(told, func(r *call.Record) (time.Duration, bool) { return r.Server.Generation, true })
-	s.MeanITL = z.ms(told, func(r *call.Record) (time.Duration, bool) { return r.Server.MeanITL, true })
-	s.TTFTRest = z.ms(told, func(r *call.Record) (time.Duration, bool) {
+	told := func(to *Dist, f func(r *call.Record, s *call.ServerTimes) (time.Duration, bool)) {
+		z.ms(to, func(r *call.Record) (time.Duration, bool) {
+			if r.Server == nil {
+				return 0, false
+			}
+			return f(r, r.Server)
+		})
+	}
+	told(&s.Queue, func(_ *call.Record, s *call.ServerTimes) (time.Duration, bool) { return s.Queue, true })
+	told(&s.FirstToken, func(_ *call.Record, s *call.ServerTimes) (time.Duration, bool) { return s.FirstToken, true })
+	told(&s.Generation, func(_ *call.Record, s *call.ServerTimes) (time.Duration, bool) { return s.Generation, true })
+	told(&s.MeanITL, func(_ *call.Record, s *call.ServerTimes) (time.Duration, bool) { return s.MeanITL, true })
+	told(&s.TTFTRest, func(r *call.Record, s *call.ServerTimes) (time.Duration, bool) {
 		d, ok := TTFT(r)
-		return d - r.Server.Queue - r.Server.FirstToken, ok
+		return d - s.Queue - s.FirstToken, ok
 	})
-	s.E2ELRest = z.ms(told, func(r *call.Record) (time.Duration, bool) {
+	told(&s.E2ELRest, func(r *call.Record, s *call.ServerTimes) (time.Duration, bool) {
 		d, ok := z.latency(r)
-		return d - r.Server.Queue - r.Server.FirstToken - r.Server.Generation, ok
+		return d - s.Queue - s.FirstToken - s.Generation, ok
 	})
 }
 
@@ -199,8 +228,7 @@ func (z *summarizer) server() {
 func (z *summarizer) cache() {
 	c := &z.s.Cache
 	prompt := 0
-	var fresh, repeats []*call.Record
-	for _, r := range z.ok {
+	for r := range z.ok {
 		if r.Cached.From != call.FromNone {
 			c.Reported++
 			c.Cached += r.Cached.N
@@ -209,47 +237,56 @@ func (z *summarizer) cache() {
 				c.Hits++
 			}
 		}
-		if _, ok := r.Labels[call.RepeatLabel]; ok {
-			repeats = append(repeats, r)
-		} else {
-			fresh = append(fresh, r)
+		if repeats(r) {
+			c.Repeats++
 		}
 	}
 	c.Share = share(c.Cached, prompt)
-	c.Repeats = len(repeats)
-	if len(repeats) == 0 {
+	if c.Repeats == 0 {
 		return
 	}
-	c.RepeatTTFT = stats.Median(z.times(repeats, TTFT)) * milli
-	c.FirstTTFT = stats.Median(z.times(fresh, TTFT)) * milli
-	c.RepeatRatio = per(c.RepeatTTFT, c.FirstTTFT)
+	median := func(to *float64, repeated bool) {
+		z.columns.times(func(r *call.Record) (time.Duration, bool) {
+			d, ok := TTFT(r)
+			return d, ok && repeats(r) == repeated
+		}, func(xs []float64) {
+			*to = stats.Median(xs) * milli
+			c.RepeatRatio = per(c.RepeatTTFT, c.FirstTTFT)
+		})
+	}
+	median(&c.RepeatTTFT, true)
+	median(&c.FirstTTFT, false)
+}
+
+// repeats reports a prompt that was sent before.
+func repeats(r *call.Record) bool {
+	_, ok := r.Labels[call.RepeatLabel]
+	return ok
 }
 
 // beside sums up the requests outside the measured part: warm-up and probes.
-func (z *summarizer) beside(recs []call.Record) {
-	var probes, warm []*call.Record
-	for i := range recs {
-		r := &recs[i]
+func (z *summarizer) beside() {
+	var probes, warm []float64
+	for r := range z.set.All() {
 		ok := r.Outcome == call.OK
 		switch {
 		case r.Retried:
 		case r.Phase == call.Probe && ok:
-			probes = append(probes, r)
+			z.s.Probe.Completed++
+			probes = appendTime(probes, r, z.latency)
 		case r.Phase == call.Probe:
 			z.s.Probe.Failed++
 		case r.Phase == call.Warmup:
 			z.s.Warmup.Requests++
 			if ok {
-				warm = append(warm, r)
+				warm = appendTime(warm, r, TTFT)
 			} else {
 				z.s.Warmup.Failed++
 			}
 		}
 	}
-	z.s.Warmup.Median = stats.Median(z.times(warm, TTFT)) * milli
-	xs := z.times(probes, z.latency)
-	z.s.Probe.Completed = len(probes)
-	z.s.Probe.Median = stats.Median(xs) * milli
-	z.s.Probe.P99 = stats.Percentile(xs, 99) * milli
-	z.s.Probe.Max = stats.Percentile(xs, 100) * milli
+	z.s.Warmup.Median = stats.Median(warm) * milli
+	z.s.Probe.Median = stats.Median(probes) * milli
+	z.s.Probe.P99 = stats.Percentile(probes, 99) * milli
+	z.s.Probe.Max = stats.Percentile(probes, 100) * milli
 }

@@ -7,7 +7,7 @@ func (z *summarizer) pooling() {
 		return
 	}
 	s, p := &z.s, &Pooling{}
-	for _, r := range z.ok {
+	for r := range z.ok {
 		p.Inputs += max(1, r.Inputs)
 	}
 	p.Throughput = per(float64(p.Inputs), z.run.duration())

@@ -14,16 +14,14 @@ var stepSizes = []time.Duration{1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600}
 
 // series cuts the run into steps. Events outside of it count in the first or last one.
 func (z *summarizer) series() {
-	dur := z.run.End - z.run.Start
-	step := stepFor(dur)
-	n := max(1, int((dur+step-1)/step))
+	step, n := z.steps()
 	s := Series{
 		StepS: seconds(step),
 		Sent:  make([]int, n), Finished: make([]int, n), Failed: make([]int, n),
 		InFlight: make([]float64, n), Output: make([]int, n),
 	}
 	at := func(t time.Duration) int { return min(n-1, max(0, int((t-z.run.Start)/step))) }
-	for _, r := range z.recs {
+	for r := range z.recs {
 		if r.Sent >= 0 {
 			s.Sent[at(r.Sent)]++
 		}
@@ -34,9 +32,16 @@ func (z *summarizer) series() {
 			s.Failed[at(r.End)]++
 		}
 	}
-	z.walkTokens(func(t time.Duration, k int) { s.Output[at(t)] += k })
-	z.meanInFlight(s.InFlight, step)
+	z.tokenTimes(func(t time.Duration, k int) { s.Output[at(t)] += k })
+	z.wire.series.means(s.InFlight)
 	z.s.Series = s
+}
+
+// steps are the length and the number of the steps the run is cut into.
+func (z *summarizer) steps() (step time.Duration, n int) {
+	dur := z.run.End - z.run.Start
+	step = stepFor(dur)
+	return step, max(1, int((dur+step-1)/step))
 }
 
 // stepFor is the smallest step that keeps the series within maxSteps.
@@ -49,29 +54,40 @@ func stepFor(dur time.Duration) time.Duration {
 	return (dur + maxSteps - 1) / maxSteps
 }
 
-// meanInFlight integrates the requests in flight over each step. An attempt covers whole steps and a
+// flightSeries integrates the requests in flight over each step. An attempt covers whole steps and a
 // part of its first and last, so each touches two steps and a running sum does the rest. Sums are
 // of whole nanoseconds: the order of records must not show in the last digit.
-func (z *summarizer) meanInFlight(dst []float64, step time.Duration) {
-	held := make([]time.Duration, len(dst))
-	open := make([]int, len(dst)+1) // attempts that cover the step, as differences
-	for _, w := range z.wire {
-		from, to := w.from-z.run.Start, w.to-z.run.Start
-		if to <= from {
-			continue
-		}
-		a, b := int(from/step), int(to/step)
-		open[a]++
-		held[a] -= from % step
-		open[b]--
-		if b < len(dst) {
-			held[b] += to % step
-		}
+type flightSeries struct {
+	run  Run
+	step time.Duration
+	held []time.Duration
+	open []int // attempts that cover the step, as differences
+}
+
+func newFlightSeries(run Run, step time.Duration, n int) flightSeries {
+	return flightSeries{run, step, make([]time.Duration, n), make([]int, n+1)}
+}
+
+// add counts an attempt that was on the wire from one moment to another, both within the run.
+func (f *flightSeries) add(from, to time.Duration) {
+	if from, to = from-f.run.Start, to-f.run.Start; to <= from {
+		return
 	}
+	a, b := int(from/f.step), int(to/f.step)
+	f.open[a]++
+	f.held[a] -= from % f.step
+	f.open[b]--
+	if b < len(f.held) {
+		f.held[b] += to % f.step
+	}
+}
+
+// means fills in the mean of each step.
+func (f *flightSeries) means(dst []float64) {
 	now := 0
 	for k := range dst {
-		now += open[k]
-		length := min(step, max(1, z.run.End-z.run.Start-time.Duration(k)*step))
-		dst[k] = seconds(held[k]+time.Duration(now)*step) / seconds(length)
+		now += f.open[k]
+		length := min(f.step, max(1, f.run.End-f.run.Start-time.Duration(k)*f.step))
+		dst[k] = seconds(f.held[k]+time.Duration(now)*f.step) / seconds(length)
 	}
 }

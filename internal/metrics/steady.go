@@ -3,10 +3,10 @@ package metrics
 import (
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/stats"
 )
 
 // steady finds the plateau of a capped, unpaced run: from the first time the successes in flight
@@ -46,30 +46,29 @@ func (z *summarizer) steady() {
 
 // plateau sweeps over sends and ends; on a tie the end comes first.
 func (z *summarizer) plateau(threshold int) (from, to time.Duration, ok bool) {
-	type event struct {
-		at   time.Duration
-		step int
+	starts, ends := make([]uint64, 0, z.oks), make([]uint64, 0, z.oks)
+	for r := range z.ok { // a stamp that was never taken is -1
+		starts, ends = append(starts, uint64(r.Sent+1)), append(ends, uint64(endOf(r, z.run.EndRule)+1))
 	}
-	events := make([]event, 0, 2*len(z.ok))
-	for _, r := range z.ok {
-		events = append(events, event{r.Sent, 1}, event{endOf(r, z.run.EndRule), -1})
+	scratch := stats.SortUints(starts, nil, 0)
+	stats.SortUints(ends, scratch, 0)
+	now, e := 0, 0
+	end := func() {
+		if now--; now == threshold-1 {
+			to = time.Duration(ends[e]) - 1
+		}
+		e++
 	}
-	slices.SortFunc(events, func(a, b event) int {
-		if a.at != b.at {
-			return int(max(-1, min(1, a.at-b.at)))
+	for _, at := range starts {
+		for e < len(ends) && ends[e] <= at {
+			end()
 		}
-		return a.step - b.step
-	})
-	now := 0
-	for _, e := range events {
-		before := now
-		now += e.step
-		if !ok && now >= threshold {
-			from, ok = e.at, true
+		if now++; !ok && now >= threshold {
+			from, ok = time.Duration(at)-1, true
 		}
-		if before >= threshold && now < threshold {
-			to = e.at
-		}
+	}
+	for e < len(ends) {
+		end()
 	}
 	return from, to, ok
 }
@@ -79,13 +78,12 @@ func (z *summarizer) window(from, to time.Duration) {
 	s := &z.s.Steady
 	inside := func(t time.Duration) bool { return t >= from && t <= to }
 	input, chunks, tokens := 0, 0, 0
-	var started []*call.Record
-	for _, r := range z.ok {
+	for r := range z.ok {
 		if inside(endOf(r, z.run.EndRule)) {
 			s.Completed++
 		}
 		if inside(r.Sent) {
-			started = append(started, r)
+			s.Started++
 			input += InputTokens(r)
 		}
 		for _, c := range r.Chunks {
@@ -94,16 +92,22 @@ func (z *summarizer) window(from, to time.Duration) {
 			}
 		}
 	}
-	z.walkTokens(func(t time.Duration, k int) {
+	z.tokenTimes(func(t time.Duration, k int) {
 		if inside(t) {
 			tokens += k
 		}
 	})
-	s.Started = len(started)
 	s.Request = per(float64(s.Completed), s.WindowS)
 	s.Chunks = per(float64(chunks), s.WindowS)
 	s.Output = per(float64(tokens), s.WindowS)
 	s.Input = per(float64(input), s.WindowS)
-	s.TTFT = z.ms(started, TTFT)
-	s.TPOT = z.b.dist(z.numbers(started, z.tpot), milli)
+	z.columns.times(func(r *call.Record) (time.Duration, bool) {
+		d, ok := TTFT(r)
+		return d, ok && inside(r.Sent)
+	}, func(xs []float64) { s.TTFT = z.b.dist(xs, milli) })
+	z.columns.numbers(func(r *call.Record) (float64, bool) {
+		v, ok := z.tpot(r)
+		return v, ok && inside(r.Sent)
+	}, func(xs []float64) { s.TPOT = z.b.dist(xs, milli) })
+	z.columns.gather(z)
 }

@@ -3,52 +3,89 @@ package metrics
 import (
 	"slices"
 
+	"spate/internal/call"
+
 	"spate/internal/rng"
 	"spate/internal/stats"
 )
 
 // streams computes everything that looks at single chunks: the three inter-token latencies and the
-// tokens per chunk. A long run has tens of millions of gaps, so one buffer serves all three lists,
-// and a list that would equal the one before is not made again.
+// tokens per chunk. A long run has a thousand million gaps, so they are gone through rather than held, and a
+// list that would equal the one before is not made again.
 func (z *summarizer) streams() {
 	st := z.chunkStats()
-	buf := make([]float64, 0, st.gaps)
-	for _, r := range z.ok {
-		buf = appendITL(buf, r.Chunks)
-	}
-	ci := z.itlCI()
-	z.s.ITL = z.b.dist(buf, milli)
-	z.s.ITL.CI95 = ci
+	z.s.ITL = z.described(z.gaps(st.gaps, func(chunks []call.Chunk) []call.Chunk { return chunks }))
+	z.s.ITL.CI95 = z.itlCI(st.gaps)
 	s := &z.s.Streaming
 	s.ITLNoRole, s.TokenITL = z.s.ITL, z.s.ITL
 	s.ITLNoRole.CI95, s.TokenITL.CI95 = nil, nil
 	if st.roles {
-		buf = buf[:0]
-		for _, r := range z.ok {
-			buf = appendITL(buf, withoutRole(r.Chunks))
-		}
-		s.ITLNoRole = z.b.dist(buf, milli)
+		s.ITLNoRole = z.described(z.gaps(st.roleless, withoutRole))
 	}
 	if !st.plain {
-		gaps := make([]gapRun, 0, st.bearing)
-		var tokens []int32
-		for _, r := range z.ok {
-			tokens, _ = chunkTokens(tokens, r.Chunks, OutputTokens(r, z.run.Tokenizer))
-			gaps = appendTokenITL(gaps, r.Chunks, tokens)
-		}
-		s.TokenITL = z.b.gaps(gaps)
+		s.TokenITL = z.described(z.tokenGaps(st))
 	}
-	z.tokenEvents(st.bearing)
 	z.s.Throughput.PeakOutput = z.peakOutput()
+}
+
+// described is a sample in milliseconds.
+func (z *summarizer) described(s stats.Sample) Dist { return z.b.sample(z.held(s), milli) }
+
+// held is a sample in memory where it fits: going through values is faster than making them again.
+func (z *summarizer) held(s stats.Sample) stats.Sample {
+	if s.N > z.room/4 {
+		return s
+	}
+	var weights []int
+	xs := make([]float64, 0, s.N)
+	for x, w := range s.Values {
+		if w != nil && weights == nil {
+			weights = make([]int, 0, s.N)
+		}
+		xs, weights = append(xs, x...), append(weights, w...)
+	}
+	s.Values = func(yield func([]float64, []int) bool) { yield(xs, weights) }
+	return s
+}
+
+// gaps are the n inter-token latencies of the successes, between the chunks that of leaves.
+func (z *summarizer) gaps(n int, of func([]call.Chunk) []call.Chunk) stats.Sample {
+	return stats.Sample{N: n, Count: n, Values: func(yield func([]float64, []int) bool) {
+		var buf []float64
+		for r := range z.ok {
+			if buf = appendITL(buf[:0], of(r.Chunks)); !yield(buf, nil) {
+				return
+			}
+		}
+	}}
+}
+
+// tokenGaps are the token-true inter-token latencies. Tokens of one chunk have the same, so nothing grows with how
+// many a server says there were.
+func (z *summarizer) tokenGaps(st chunkTotals) stats.Sample {
+	return stats.Sample{N: st.runs, Count: st.tokens - st.leading, Values: func(yield func([]float64, []int) bool) {
+		var tokens []int32
+		var buf []float64
+		var counts []int
+		for r := range z.ok {
+			tokens, _ = chunkTokens(tokens, r.Chunks, OutputTokens(r, z.run.Tokenizer))
+			if buf, counts = appendTokenITL(buf[:0], counts[:0], r.Chunks, tokens); len(buf) > 0 && !yield(buf, counts) {
+				return
+			}
+		}
+	}}
 }
 
 // chunkTotals is what one look over all chunks tells the later ones.
 type chunkTotals struct {
-	gaps    int  // chunk gaps in all
-	bearing int  // chunks that bore tokens
-	tokens  int  // tokens they bore
-	roles   bool // some answer opened with an empty message
-	plain   bool // every chunk of every answer bore one token, so token gaps are chunk gaps
+	gaps     int  // chunk gaps in all
+	roleless int  // those that do not begin with an empty message
+	bearing  int  // chunks that bore tokens
+	tokens   int  // tokens they bore
+	leading  int  // those of the first such chunk of each answer
+	runs     int  // token gaps of different chunks
+	roles    bool // some answer opened with an empty message
+	plain    bool // every chunk of every answer bore one token, so token gaps are chunk gaps
 }
 
 // chunkStats counts chunks and tokens per chunk.
@@ -58,12 +95,15 @@ func (z *summarizer) chunkStats() chunkTotals {
 	st := chunkTotals{plain: true}
 	var tokens []int32
 	multi := 0
-	for _, r := range z.ok {
+	for r := range z.ok {
 		var source TokenSource
 		tokens, source = chunkTokens(tokens, r.Chunks, OutputTokens(r, z.run.Tokenizer))
 		s.TokenITLSource[string(source)]++
+		rest := len(withoutRole(r.Chunks))
 		st.gaps += max(0, len(r.Chunks)-1)
-		st.roles = st.roles || len(withoutRole(r.Chunks)) != len(r.Chunks)
+		st.roleless += max(0, rest-1)
+		st.roles = st.roles || rest != len(r.Chunks)
+		first := true
 		s.Chunks += len(r.Chunks)
 		for i, k := range tokens {
 			if r.Chunks[i].Kind != 0 {
@@ -73,6 +113,12 @@ func (z *summarizer) chunkStats() chunkTotals {
 				st.plain = false
 			}
 			if k > 0 {
+				if first {
+					st.leading += int(k)
+				} else {
+					st.runs++
+				}
+				first = false
 				st.bearing++
 				st.tokens += int(k)
 				s.MaxChunkTokens = max(s.MaxChunkTokens, int(k))
@@ -91,7 +137,7 @@ func (z *summarizer) chunkStats() chunkTotals {
 // kindShares tells how much of the output was reasoning and tool calls.
 func (z *summarizer) kindShares() {
 	out, reason, tool := 0, 0, 0
-	for _, r := range z.ok {
+	for r := range z.ok {
 		out += r.Out.N
 		reason += r.Reason.N
 		tool += r.ToolOut.N
@@ -116,19 +162,17 @@ const maxGapSample = 200_000
 
 // itlCI resamples whole requests, since the gaps of one depend on each other, and keeps every k-th
 // gap of each where there are too many.
-func (z *summarizer) itlCI() *CI {
-	total := 0
-	for _, r := range z.ok {
-		total += max(0, len(r.Chunks)-1)
-	}
+func (z *summarizer) itlCI(total int) *CI {
 	stride := 1 + total/maxGapSample
-	g := stats.Groups{Values: make([]float64, 0, total/stride+len(z.ok)), Ends: make([]int, 0, len(z.ok))}
-	for i, r := range z.ok {
+	g := stats.Groups{Values: make([]float64, 0, total/stride), Ends: make([]int, 0, z.oks)}
+	i := 0
+	for r := range z.ok {
 		// The offset differs per request so that no position in the answer is left out.
 		for j := 1 + i%stride; j < len(r.Chunks); j += stride {
 			g.Values = append(g.Values, seconds(r.Chunks[j].At-r.Chunks[j-1].At))
 		}
 		g.Ends = append(g.Ends, len(g.Values))
+		i++
 	}
 	return z.bootstrap("itl", g)
 }

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 	"time"
@@ -11,25 +12,34 @@ import (
 )
 
 // Summarize computes every metric from the records of a run, in whatever order they come.
-func Summarize(recs []call.Record, run Run) Summary {
-	z := newSummarizer(recs, run)
-	z.tally(recs)
-	z.flights(recs)
+func Summarize(recs []call.Record, run Run) Summary { return SummarizeSet(call.List(recs), run) }
+
+// SummarizeSet is Summarize of records that need not lie in memory. Nothing is held for each chunk, and for each
+// request no more than a few numbers at a time: the set is gone through as often as it takes. There is one way to
+// compute a figure, whatever the size of the run.
+func SummarizeSet(set call.Set, run Run) Summary { return summarize(set, run, defaultRoom) }
+
+// defaultRoom is how many values are held at a time: 256 MiB.
+const defaultRoom = 32 << 20
+
+func summarize(set call.Set, run Run, room int) Summary {
+	z := newSummarizer(set, run, room)
+	z.flights()
 	z.vllm()
 	z.clocks()
-	z.streams()
 	z.speed()
 	z.rates()
 	z.lengths()
-	z.concurrency()
 	z.goodput()
-	z.errorAdjusted()
-	z.failures(recs)
+	z.failures()
 	z.connections()
 	z.server()
 	z.cache()
+	z.beside()
+	z.columns.gather(z)
+	z.concurrency()
+	z.streams()
 	z.steady()
-	z.beside(recs)
 	z.series()
 	z.pooling()
 	return z.s
@@ -37,56 +47,91 @@ func Summarize(recs []call.Record, run Run) Summary {
 
 // summarizer carries what the sections share.
 type summarizer struct {
-	run    Run
-	recs   []*call.Record // measured requests' last attempts, in dispatch order
-	ok     []*call.Record // the successes among them
-	misses int            // failed, dropped or cut off: not delivered, and not because the user stopped
-	b      builder
-	wire   []stretch
-	events []uint64 // output tokens of the successes in order of time, packed by tokenEvents
-	large  map[uint64]int
-	s      Summary
+	set     call.Set
+	room    int // values that may be held at a time
+	run     Run
+	order   []int32                // numbers of the records that count, in dispatch order
+	recs    iter.Seq[*call.Record] // measured requests' last attempts, in dispatch order
+	ok      iter.Seq[*call.Record] // the successes among them
+	oks     int                    // how many these are
+	misses  int                    // failed, dropped or cut off: not delivered, and not because the user stopped
+	b       builder
+	columns columns
+	wire    wire
+	closed  float64 // mean time from sending to the end of the response, in seconds
+	s       Summary
 }
 
-func newSummarizer(recs []call.Record, run Run) *summarizer {
-	z := &summarizer{recs: counted(recs)}
-	z.run = run.normal(z.recs)
-	z.b.percentiles = z.run.percentiles()
-	z.ok = make([]*call.Record, 0, len(z.recs))
-	for _, r := range z.recs {
-		switch {
-		case r.Outcome == call.OK:
-			z.ok = append(z.ok, r)
-		case r.Fault != call.FaultStopped:
-			z.misses++
+func newSummarizer(set call.Set, run Run, room int) *summarizer {
+	z := &summarizer{set: set, room: room}
+	z.order = z.counted()
+	z.recs = set.Pick(z.order)
+	z.ok = func(yield func(*call.Record) bool) {
+		for r := range z.recs {
+			if r.Outcome == call.OK && !yield(r) {
+				return
+			}
 		}
 	}
+	z.run = run.normal(len(z.order), z.recs)
+	z.b = builder{z.run.percentiles()}
+	z.s.Tally.Due = z.run.Due
+	z.s.DurationS = z.run.duration()
 	return z
 }
 
 // counted picks the records that count and puts them into dispatch order: sums of floats, arrays
 // for other tools and the bootstrap all depend on it, and records arrive in order of completion.
-func counted(recs []call.Record) []*call.Record {
-	out := make([]*call.Record, 0, len(recs))
-	for i := range recs {
-		if r := &recs[i]; r.Phase == call.Measure && !r.Retried {
-			out = append(out, r)
+// It also counts fates, since it sees every record.
+func (z *summarizer) counted() []int32 {
+	order, i := dispatched{}, int32(0)
+	for r := range z.set.All() {
+		if r.Phase == call.Measure {
+			z.s.Tally.Add(r)
 		}
+		if order.add(i, r) {
+			switch {
+			case r.Outcome == call.OK:
+				z.oks++
+			case r.Fault != call.FaultStopped:
+				z.misses++
+			}
+		}
+		i++
 	}
-	slices.SortStableFunc(out, func(a, b *call.Record) int {
-		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Attempt, b.Attempt))
-	})
-	return out
+	return order.sorted()
 }
 
-func (z *summarizer) tally(recs []call.Record) {
-	z.s.Tally.Due = z.run.Due
-	for i := range recs {
-		if recs[i].Phase == call.Measure {
-			z.s.Tally.Add(&recs[i])
-		}
+// dispatched sorts the numbers of records that count by the order they were dispatched in.
+type dispatched []struct {
+	id, attempt int
+	number      int32
+}
+
+func (d *dispatched) add(number int32, r *call.Record) bool {
+	if r.Phase != call.Measure || r.Retried {
+		return false
 	}
-	z.s.DurationS = z.run.duration()
+	*d = append(*d, struct {
+		id, attempt int
+		number      int32
+	}{r.ID, r.Attempt, number})
+	return true
+}
+
+func (d dispatched) sorted() []int32 {
+	out := make([]int32, len(d))
+	slices.SortStableFunc(d, func(a, b struct {
+		id, attempt int
+		number      int32
+	},
+	) int {
+		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.attempt, b.attempt))
+	})
+	for i := range d {
+		out[i] = d[i].number
+	}
+	return out
 }
 
 // vllm fills in the figures vLLM prints, by its formulas. ITL is left to streams.
@@ -94,7 +139,7 @@ func (z *summarizer) vllm() {
 	s, dur := &z.s, z.run.duration()
 	s.Completed, s.Failed = s.Tally.OK, s.Tally.Failed
 	var speech time.Duration
-	for _, r := range z.ok {
+	for r := range z.ok {
 		speech += r.Audio
 		s.TotalInput += InputTokens(r)
 		s.TotalOutput += OutputTokens(r, z.run.Tokenizer)
@@ -103,9 +148,11 @@ func (z *summarizer) vllm() {
 	s.RequestThroughput = per(float64(s.Completed), dur)
 	s.OutputThroughput = per(float64(s.TotalOutput), dur)
 	s.TotalTokenThroughput = per(float64(s.TotalInput+s.TotalOutput), dur)
-	s.TTFT = z.headline("ttft", z.times(z.ok, TTFT))
-	s.TPOT = z.headline("tpot", z.numbers(z.ok, z.tpot))
-	s.E2EL = z.headline("e2el", z.times(z.ok, z.latency))
+	e := &s.ErrorAdjusted
+	e.Failures = z.misses
+	z.columns.times(TTFT, func(xs []float64) { s.TTFT, e.TTFT = z.headline("ttft", xs), z.adjusted(xs) })
+	z.columns.numbers(z.tpot, func(xs []float64) { s.TPOT = z.headline("tpot", xs) })
+	z.columns.times(z.latency, func(xs []float64) { s.E2EL, e.E2EL = z.headline("e2el", xs), z.adjusted(xs) })
 	s.MaxOutputPerS, s.MaxConcurrent = z.buckets()
 }
 
@@ -118,46 +165,33 @@ func (z *summarizer) tpot(r *call.Record) (float64, bool) {
 // inSeconds adapts a duration formula to a number.
 func inSeconds(d time.Duration, ok bool) (float64, bool) { return seconds(d), ok }
 
-// times gathers a duration of each record that has it, in seconds.
-func (z *summarizer) times(recs []*call.Record, f func(*call.Record) (time.Duration, bool)) []float64 {
-	xs := make([]float64, 0, len(recs))
-	for _, r := range recs {
-		if d, ok := f(r); ok {
-			xs = append(xs, seconds(d))
-		}
-	}
-	return xs
-}
-
-// numbers gathers a number of each record that has it.
-func (z *summarizer) numbers(recs []*call.Record, f func(*call.Record) (float64, bool)) []float64 {
-	xs := make([]float64, 0, len(recs))
-	for _, r := range recs {
-		if v, ok := f(r); ok {
-			xs = append(xs, v)
-		}
-	}
-	return xs
-}
-
-// ms describes a duration over records, in milliseconds.
-func (z *summarizer) ms(recs []*call.Record, f func(*call.Record) (time.Duration, bool)) Dist {
-	return z.b.dist(z.times(recs, f), milli)
-}
-
 func (z *summarizer) clocks() {
-	c := &z.s.Clocks
-	c.TTFTDue = z.ms(z.ok, TTFTDue)
-	c.E2ELDue = z.ms(z.ok, func(r *call.Record) (time.Duration, bool) { return LatencyDue(r, z.run.EndRule) })
-	c.FirstByte = z.ms(z.ok, FirstByte)
-	c.FirstToken = z.ms(z.ok, FirstToken)
-	c.FirstText = z.ms(z.ok, FirstText)
-	c.E2ELToken = z.ms(z.ok, LastToken)
-	c.E2ELClose = z.ms(z.ok, Closed)
+	c, e := &z.s.Clocks, &z.s.ErrorAdjusted
+	z.columns.times(TTFTDue, func(xs []float64) { c.TTFTDue, e.TTFTDue = z.b.dist(xs, milli), z.adjusted(xs) })
+	due := func(r *call.Record) (time.Duration, bool) { return LatencyDue(r, z.run.EndRule) }
+	z.columns.times(due, func(xs []float64) { c.E2ELDue, e.E2ELDue = z.b.dist(xs, milli), z.adjusted(xs) })
+	z.ms(&c.FirstByte, FirstByte)
+	z.ms(&c.FirstToken, FirstToken)
+	z.ms(&c.FirstText, FirstText)
+	z.ms(&c.E2ELToken, LastToken)
+	z.columns.times(Closed, func(xs []float64) {
+		z.closed = stats.Mean(xs)
+		c.E2ELClose = z.b.dist(xs, milli)
+	})
 	// Lateness and queueing are the client's doing: failures have them too.
-	c.Queue = z.ms(z.recs, Queue)
-	c.DispatchLag = z.ms(z.recs, DispatchLag)
-	c.SendLag = z.ms(z.recs, SlotToSend)
+	z.msAll(&c.Queue, Queue)
+	z.msAll(&c.DispatchLag, DispatchLag)
+	z.msAll(&c.SendLag, SlotToSend)
+}
+
+// ms describes a duration of the successes, in milliseconds.
+func (z *summarizer) ms(to *Dist, f func(*call.Record) (time.Duration, bool)) {
+	z.columns.times(f, func(xs []float64) { *to = z.b.dist(xs, milli) })
+}
+
+// msAll describes a duration of everything that counts, in milliseconds.
+func (z *summarizer) msAll(to *Dist, f func(*call.Record) (time.Duration, bool)) {
+	z.columns.add(column{all: true, of: timed(f), use: func(xs []float64) { *to = z.b.dist(xs, milli) }})
 }
 
 // userSpeed is output tokens over end-to-end latency, per second.
@@ -170,16 +204,15 @@ func userSpeed(r *call.Record, run *Run) (float64, bool) {
 }
 
 func (z *summarizer) speed() {
-	z.s.Speed.User = z.b.dist(z.numbers(z.ok, func(r *call.Record) (float64, bool) {
-		return userSpeed(r, &z.run)
-	}), 1)
-	z.s.Speed.Decode = z.b.dist(z.numbers(z.ok, func(r *call.Record) (float64, bool) {
+	z.columns.numbers(func(r *call.Record) (float64, bool) { return userSpeed(r, &z.run) },
+		func(xs []float64) { z.s.Speed.User = z.b.dist(xs, 1) })
+	z.columns.numbers(func(r *call.Record) (float64, bool) {
 		t, ok := z.tpot(r)
 		if !ok || t <= 0 {
 			return 0, false
 		}
 		return 1 / t, true
-	}), 1)
+	}, func(xs []float64) { z.s.Speed.Decode = z.b.dist(xs, 1) })
 }
 
 // rates compares schedule, dispatch and wire. Each rate is the number of requests over the time
@@ -189,14 +222,11 @@ func (z *summarizer) rates() {
 	if !math.IsInf(z.run.RequestRate, 1) {
 		r.Requested = &z.run.RequestRate
 	}
-	r.Scheduled = z.rateOf(func(r *call.Record) time.Duration { return r.Due })
-	r.Dispatched = z.rateOf(func(r *call.Record) time.Duration { return r.Dispatched })
-	r.Sent = z.rateOf(func(r *call.Record) time.Duration { return r.Sent })
-	if r.Scheduled != nil && r.Sent != nil {
-		ratio := *r.Sent / *r.Scheduled
-		r.Achieved = &ratio
-	}
-	for _, rec := range z.recs {
+	due, let, sent := z.newRate(), z.newRate(), z.newRate()
+	for rec := range z.recs {
+		due.add(rec.Due)
+		let.add(rec.Dispatched)
+		sent.add(rec.Sent)
 		if lag, ok := DispatchLag(rec); ok {
 			if lag > time.Millisecond {
 				r.Late1ms++
@@ -206,42 +236,48 @@ func (z *summarizer) rates() {
 			}
 		}
 	}
+	r.Scheduled, r.Dispatched, r.Sent = due.per(), let.per(), sent.per()
+	if r.Scheduled != nil && r.Sent != nil {
+		ratio := *r.Sent / *r.Scheduled
+		r.Achieved = &ratio
+	}
 }
 
-func (z *summarizer) rateOf(stamp func(*call.Record) time.Duration) *float64 {
-	n, last := 0, z.run.Start
-	for _, r := range z.recs {
-		if at := stamp(r); at >= 0 {
-			n++
-			last = max(last, at)
-		}
+// rate counts stamps up to the last of them.
+type rate struct {
+	n           int
+	start, last time.Duration
+}
+
+func (z *summarizer) newRate() rate { return rate{start: z.run.Start, last: z.run.Start} }
+
+func (r *rate) add(at time.Duration) {
+	if at >= 0 {
+		r.n++
+		r.last = max(r.last, at)
 	}
-	if n == 0 || last <= z.run.Start {
+}
+
+// per is the rate; nil where there is none.
+func (r *rate) per() *float64 {
+	if r.n == 0 || r.last <= r.start {
 		return nil
 	}
-	rate := float64(n) / seconds(last-z.run.Start)
-	return &rate
+	v := float64(r.n) / seconds(r.last-r.start)
+	return &v
 }
 
-// errorAdjusted counts every request that was not delivered as an infinite latency.
-func (z *summarizer) errorAdjusted() {
-	adjust := func(f func(*call.Record) (time.Duration, bool)) Percentiles {
-		xs := z.times(z.ok, f)
-		for range z.misses {
-			xs = append(xs, math.Inf(1))
-		}
-		z.b.arrange(xs)
-		ps := make(Percentiles, 0, len(z.b.percentiles))
-		for _, p := range z.b.percentiles {
-			ps = append(ps, quantile(stats.Sorted(xs), p, milli))
-		}
-		return ps
+// adjusted are the percentiles with every request that was not delivered counted as an infinite latency; xs are the
+// latencies of the others, which it reorders.
+func (z *summarizer) adjusted(xs []float64) Percentiles {
+	xs = slices.Grow(xs, z.misses)
+	for range z.misses {
+		xs = append(xs, math.Inf(1))
 	}
-	z.s.ErrorAdjusted = ErrorAdjusted{
-		Failures: z.misses,
-		TTFT:     adjust(TTFT),
-		TTFTDue:  adjust(TTFTDue),
-		E2EL:     adjust(z.latency),
-		E2ELDue:  adjust(func(r *call.Record) (time.Duration, bool) { return LatencyDue(r, z.run.EndRule) }),
+	z.b.arrange(xs)
+	ps := make(Percentiles, 0, len(z.b.percentiles))
+	for _, p := range z.b.percentiles {
+		ps = append(ps, quantile(stats.Sorted(xs), p, milli))
 	}
+	return ps
 }

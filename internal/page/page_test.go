@@ -76,13 +76,13 @@ func entry(name string, recs []call.Record, rate float64) runs.Entry {
 		Environment: json.RawMessage(`{"host": {"os": "linux", "arch": "amd64", "kernel": "6.1", "cpu": "A CPU", "cores": 4, "memory_bytes": 8589934592,
 			"load_average": [0.5, 0.25]}, "server": {"models": [{"id": "Qwen3-8B"}]}}`),
 	}
-	run.Compute(recs)
+	run.Compute(call.List(recs))
 	run.Verdict = verdict.Verdict{Grade: verdict.SuspectRun, Sentence: "Mind before comparing: <late>.", Findings: []verdict.Finding{
 		{Name: "failures", Level: verdict.OK, Measured: true, Figure: 0.01, Unit: "share", Bound: 0.05, Sentence: "Few failed."},
 		{Name: "send_lag", Level: verdict.Suspect, Measured: true, Figure: 12.345, Unit: "ms", Bound: 10, Sentence: "Requests left late.", Hint: "Use a quieter host."},
 		{Name: "concurrency_cap", Level: verdict.OK, Sentence: "No cap was set."},
 	}}
-	run.Errors = metrics.FirstErrors(recs, 3)
+	run.Errors = metrics.FirstErrors(call.List(recs), 3)
 	return runs.FromRun(run)
 }
 

@@ -86,6 +86,20 @@ func Read(path string) ([]call.Record, Damage, error) {
 	return recs, damage, nil
 }
 
+// Load takes all records of a log, as Read does.
+func (s *Spill) Load(path string) (Damage, error) {
+	f, err := infile.Open(path, infile.Unbounded)
+	if err != nil {
+		return Damage{}, fmt.Errorf("open record log: %w", err)
+	}
+	defer func() { _ = f.Close() }() // only read from
+	damage, err := Scan(f, s.Record)
+	if err != nil {
+		return damage, fmt.Errorf("read record log %s: %w", path, err)
+	}
+	return damage, nil
+}
+
 // Scan reads records one at a time and gives each to visit, holding one line in memory at a time.
 // It stops at the first error of visit.
 func Scan(from io.Reader, visit func(*call.Record) error) (Damage, error) {

@@ -2,7 +2,8 @@
 // finished request can still be read. The driver hands it Records; metrics and result read them back.
 //
 // Log is the crash-safe file of one JSON line per record (log.go, with encode.go for the line and
-// read.go for the way back), Memory keeps records for the summary, Tee feeds several sinks.
+// read.go for the way back), Spill keeps records for the figures (spill.go, with pack.go for their form), Memory
+// keeps a few as they are, Tee feeds several sinks.
 // Read log.go first.
 package recorder
 

@@ -46,7 +46,7 @@ func runOf(recs []call.Record, plan metrics.Run) *result.Run {
 		Block:   result.Block{Metrics: []string{"ttft", "tpot", "itl"}, Percentiles: []float64{99}, Tokenizer: true},
 		Dir:     "spate-runs/20260822-030405-tiny-00ff",
 	}
-	run.Compute(recs)
+	run.Compute(call.List(recs))
 	return run
 }
 
@@ -225,7 +225,7 @@ func TestFindingsOfPooling(t *testing.T) {
 		recs = append(recs, r)
 	}
 	run := &result.Run{Plan: result.Plan{End: 2 * time.Second, EndRule: metrics.Headers}}
-	run.Compute(recs)
+	run.Compute(call.List(recs))
 	run.Verdict = verdict.Judge(verdict.Input{Summary: run.Summary, Settings: verdict.Settings{IgnoreEOS: true}})
 	var b strings.Builder
 	if err := Findings(&b, run); err != nil {

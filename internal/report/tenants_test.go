@@ -25,7 +25,7 @@ func tenantRun() *result.Run {
 		{Name: "batch", Plan: result.NewPlan(metrics.Run{Tokenizer: true}, ""), SLO: []string{"mean_tpot<5", "error_rate<50%"}},
 		{Name: "a-tenant-with-a-very-long-name", Plan: result.NewPlan(metrics.Run{Tokenizer: true}, "")},
 	}
-	run.Compute(recs)
+	run.Compute(call.List(recs))
 	return run
 }
 
@@ -93,7 +93,7 @@ func TestTenantTable(t *testing.T) {
 func TestTenantWithoutFigure(t *testing.T) {
 	run := tenantRun()
 	run.Tenants[1].Name = "nobody"
-	run.Compute(nil)
+	run.Compute(call.List(nil))
 	run.Tenants[0].Checks = []result.Check{{Met: true}}
 	want := "The server did not serve all tenants alike: chat met every objective, while nobody missed mean_tpot<5 (there was no mean_tpot_ms: no request succeeded)."
 	if got := TenantFindings(run); len(got) != 1 || got[0] != want {

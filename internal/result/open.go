@@ -126,7 +126,9 @@ func recoverRun(dir, why string) (*Run, error) {
 	}
 	run.State, run.Dir = Recovered, dir
 	run.Notes = append(run.Notes, why+"; the figures are computed from the requests that had finished")
-	recs, damage, err := recorder.Read(filepath.Join(dir, RecordsFile))
+	recs := recorder.NewSpill("") // the log may be larger than the memory
+	defer func() { _ = recs.Close() }()
+	damage, err := recs.Load(filepath.Join(dir, RecordsFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -137,7 +139,7 @@ func recoverRun(dir, why string) (*Run, error) {
 	run.Plan.Due = 0 // what fell due after the last record is not known
 	run.Plan.bound(recs)
 	run.boundTenants(recs)
-	run.Records = recorder.Stats{Accepted: int64(len(recs)), Written: int64(len(recs))}
+	run.Records = recorder.Stats{Accepted: int64(recs.Len()), Written: int64(recs.Len())}
 	run.Compute(recs)
 	if samples, err := observe.ReadSamples(dir); err == nil {
 		run.Observe(samples, nil, 0)
@@ -152,12 +154,12 @@ func recoverRun(dir, why string) (*Run, error) {
 
 // bound takes the end of the measured part from the records, as for a run that ends by itself; its
 // beginning is in the plan. A closed loop's requests may leave a moment before the one it begins with.
-func (p *Plan) bound(recs []call.Record) {
+func (p *Plan) bound(recs call.Set) {
 	if p.Start <= 0 {
 		return // killed before it began, or by a version that did not say: both from the records
 	}
-	for i := range recs {
-		if r := &recs[i]; r.Phase == call.Measure && r.Dispatched != call.Unset {
+	for r := range recs.All() {
+		if r.Phase == call.Measure && r.Dispatched != call.Unset {
 			p.Start = min(p.Start, r.Dispatched)
 		}
 	}
@@ -165,11 +167,11 @@ func (p *Plan) bound(recs []call.Record) {
 }
 
 // LastEnd is the end of the last measured response.
-func LastEnd(recs []call.Record, start time.Duration) time.Duration {
+func LastEnd(recs call.Set, start time.Duration) time.Duration {
 	end := start
-	for i := range recs {
-		if recs[i].Phase == call.Measure && recs[i].Outcome != call.Dropped {
-			end = max(end, recs[i].End)
+	for r := range recs.All() {
+		if r.Phase == call.Measure && r.Outcome != call.Dropped {
+			end = max(end, r.End)
 		}
 	}
 	return end

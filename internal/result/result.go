@@ -193,8 +193,8 @@ func (r *Run) Undone() string {
 const maxErrors = 10
 
 // Compute fills in what follows from the records.
-func (r *Run) Compute(recs []call.Record) {
-	r.Summary = metrics.Summarize(recs, r.Plan.Metrics())
+func (r *Run) Compute(recs call.Set) {
+	r.Summary = metrics.SummarizeSet(recs, r.Plan.Metrics())
 	r.Tally = r.Summary.Tally
 	r.Errors = metrics.FirstErrors(recs, maxErrors)
 	r.computeTenants(recs)

@@ -97,7 +97,7 @@ func write(t *testing.T, dir string, killed bool) *Run {
 	}
 	run.State = Complete
 	run.Notes = []string{"nothing to see, " + hidden}
-	run.Compute(recs)
+	run.Compute(call.List(recs))
 	run.Verdict = verdict.Judge(verdict.Input{Summary: run.Summary, Settings: run.Plan.Judge})
 	if err := f.Finish(run); err != nil {
 		t.Fatal(err)

@@ -58,19 +58,11 @@ func (t *Tenant) Lack(c Check) string {
 func (t *Tenant) Owns(r *call.Record) bool { return r.Labels[TenantLabel] == t.Name }
 
 // Of are the tenant's records among those of the run.
-func (t *Tenant) Of(all []call.Record) []call.Record {
-	var out []call.Record
-	for i := range all {
-		if t.Owns(&all[i]) {
-			out = append(out, all[i])
-		}
-	}
-	return out
-}
+func (t *Tenant) Of(all call.Set) call.Set { return call.Part(all, t.Owns) }
 
 // compute fills in what follows from the tenant's records.
-func (t *Tenant) compute(recs []call.Record) {
-	t.Summary = metrics.Summarize(recs, t.Plan.Metrics())
+func (t *Tenant) compute(recs call.Set) {
+	t.Summary = metrics.SummarizeSet(recs, t.Plan.Metrics())
 	t.Tally = t.Summary.Tally
 	t.Errors = metrics.FirstErrors(recs, maxErrors)
 	t.Checks = nil
@@ -83,7 +75,7 @@ func (t *Tenant) compute(recs []call.Record) {
 }
 
 // computeTenants fills in the rows of the tenants, and what of the whole run only they tell.
-func (r *Run) computeTenants(recs []call.Record) {
+func (r *Run) computeTenants(recs call.Set) {
 	if len(r.Tenants) == 0 {
 		return
 	}
@@ -127,7 +119,7 @@ func (r *Run) joinedGoodput() *metrics.Goodput {
 }
 
 // boundTenants takes the measured part of each tenant from its records, for a run that was killed.
-func (r *Run) boundTenants(recs []call.Record) {
+func (r *Run) boundTenants(recs call.Set) {
 	for i := range r.Tenants {
 		t := &r.Tenants[i]
 		t.Plan.Due = 0

@@ -59,7 +59,7 @@ func mixed() (*Run, []call.Record) {
 // TestTenantsByHand computes every cell of the rows on paper.
 func TestTenantsByHand(t *testing.T) {
 	run, recs := mixed()
-	run.Compute(recs)
+	run.Compute(call.List(recs))
 	chat, batch, all := &run.Tenants[0].Summary, &run.Tenants[1].Summary, &run.Summary
 	near := func(what string, got, want float64) {
 		t.Helper()
@@ -116,7 +116,7 @@ func TestTenantsByHand(t *testing.T) {
 // TestTenantsRecovered holds that a killed run has the rows of one that ended.
 func TestTenantsRecovered(t *testing.T) {
 	finished, recs := mixed()
-	finished.Compute(recs)
+	finished.Compute(call.List(recs))
 	dir := filepath.Join(t.TempDir(), "run")
 	run, _ := mixed()
 	for i := range run.Tenants {
@@ -155,7 +155,7 @@ func TestTenantsRecovered(t *testing.T) {
 
 func TestTenantAsRun(t *testing.T) {
 	run, recs := mixed()
-	run.Compute(recs)
+	run.Compute(call.List(recs))
 	b := config.Bench{Tenants: []config.Tenant{{Name: "chat", Dataset: config.Dataset{Name: "random"}}, {Name: "batch", Dataset: config.Dataset{Name: "sonnet"}}}}
 	var err error
 	if run.Config, err = json.Marshal(b); err != nil {

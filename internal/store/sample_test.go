@@ -88,7 +88,7 @@ func unsaved(n int) (*result.Run, []call.Record) {
 			In: call.Count{N: 10}, Out: call.Count{N: 5},
 		})
 	}
-	run.Compute(recs)
+	run.Compute(call.List(recs))
 	return run, recs
 }
 
