@@ -57,7 +57,9 @@ result again changes nothing. Files of spate export are read too.`,
 }
 
 func runImport(ctx context.Context, p Process, paths []string, asJSON, strict bool, place string) error {
+	telling := p.wait("reading %s", sources(paths))
 	set, err := runs.Read(paths, p.Stdin)
+	telling.end()
 	if err != nil {
 		return err
 	}

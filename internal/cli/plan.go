@@ -95,7 +95,12 @@ func runPlan(p Process, o *planOptions) error {
 		return errors.New(strings.Join(why, "\n"))
 	}
 	opts.Servers = servers
+	telling := p.wait("planning")
+	opts.Progress = func(done, total int) {
+		telling.now("planning: %d of %d profiles and sizes simulated", done, total)
+	}
 	out, err := plan.Make(*opts)
+	telling.end()
 	if err != nil {
 		return usage{"spate plan", err}
 	}

@@ -92,7 +92,10 @@ func runReport(ctx context.Context, p Process, refs []string, f reportFlags) err
 		return err
 	}
 	for _, path := range f.outputs {
-		if err := writeReport(path, set, f); err != nil {
+		telling := p.wait("writing %s of %s", path, count(len(set), "result"))
+		err := writeReport(path, set, f)
+		telling.end()
+		if err != nil {
 			return err
 		}
 		say(p.Stderr, "wrote %s\n", path)
@@ -121,7 +124,9 @@ func (f *reportFlags) find(ctx context.Context, p Process, refs []string) ([]run
 		return nil, err
 	}
 	finder := store.Finder{Where: where, Stdin: p.Stdin}
+	telling := p.wait("reading %s", sources(refs))
 	set, err := finder.Resolve(ctx, refs)
+	telling.end()
 	for _, problem := range finder.Problems {
 		if problem.Bad() {
 			say(p.Stderr, "%s\n", problem)

@@ -29,6 +29,7 @@ type Options struct {
 	MaxSeqs    []int         // values to try; empty: a range around the profile's
 	MaxTokens  []int
 	Seed       uint64
+	Progress   func(done, total int) // nil: nobody wants to know; called by several goroutines, one at a time
 }
 
 // Verdict is what a prediction says about objectives.
@@ -195,11 +196,13 @@ func (o *Options) tryAll(p *Plan) ([]Candidate, error) {
 	}
 	var wg sync.WaitGroup
 	turn := make(chan struct{}, runtime.GOMAXPROCS(0))
+	done := o.counter(len(list))
 	for _, t := range list {
 		wg.Go(func() {
 			turn <- struct{}{}
 			defer func() { <-turn }()
 			t.found, t.reason, t.err = o.try(w, t.server, t.tp)
+			done()
 		})
 	}
 	wg.Wait()
@@ -215,6 +218,22 @@ func (o *Options) tryAll(p *Plan) ([]Candidate, error) {
 		}
 	}
 	return out, nil
+}
+
+// counter tells how many of the trials are done, once at the beginning and then at every call.
+func (o *Options) counter(total int) func() {
+	if o.Progress == nil {
+		return func() {}
+	}
+	var mu sync.Mutex
+	done := 0
+	o.Progress(done, total)
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		done++
+		o.Progress(done, total)
+	}
 }
 
 // try finds the best limits of one profile at one size. reason says why it cannot be built at all.

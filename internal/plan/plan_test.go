@@ -321,3 +321,23 @@ func TestCommand(t *testing.T) {
 		})
 	}
 }
+
+// TestProgress counts every profile and size once, from none to all, and changes nothing.
+func TestProgress(t *testing.T) {
+	o := regular(t, "mean_tpot<11ms", 30, clockwork("steady", 10), clockwork("slow", 20))
+	want := mustMake(t, o)
+	var seen []int
+	o.Progress = func(done, total int) {
+		if total != 2 {
+			t.Errorf("%d in all, want 2", total)
+		}
+		seen = append(seen, done)
+	}
+	got := mustMake(t, o)
+	if !slices.Equal(seen, []int{0, 1, 2}) {
+		t.Errorf("told %v, want 0 to 2", seen)
+	}
+	if got.Recommended.Command != want.Recommended.Command {
+		t.Errorf("recommends %s, without progress %s", got.Recommended.Command, want.Recommended.Command)
+	}
+}

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"spate/internal/config"
+)
+
+// waiting tells on standard error what a command does while it takes long: on a terminal one line that is written
+// again and again and goes away in the end, elsewhere a line after two seconds and then few.
+type waiting struct {
+	mu    sync.Mutex
+	text  string
+	quit  chan struct{}
+	ended sync.WaitGroup
+}
+
+// How often is told.
+const (
+	waitLive  = 500 * time.Millisecond
+	waitPlain = 2 * time.Second
+	waitMore  = 10 * time.Second
+)
+
+// wait begins to tell; nothing else may be written until end.
+func (p Process) wait(format string, args ...any) *waiting {
+	opt := p.view(config.UIAuto)
+	width := 0
+	if opt.TTY {
+		width = opt.Width()
+	}
+	return newWaiting(p.Stderr, width, fmt.Sprintf(format, args...))
+}
+
+// newWaiting tells on w; a width says that it is a terminal.
+func newWaiting(w io.Writer, width int, text string) *waiting {
+	v := &waiting{text: text, quit: make(chan struct{})}
+	v.ended.Go(func() { v.tell(w, width) })
+	return v
+}
+
+// now changes what is told.
+func (v *waiting) now(format string, args ...any) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.text = fmt.Sprintf(format, args...)
+}
+
+// end stops telling and takes the line of a terminal away.
+func (v *waiting) end() {
+	close(v.quit)
+	v.ended.Wait()
+}
+
+func (v *waiting) tell(w io.Writer, width int) {
+	began, next := time.Now(), waitPlain
+	if width > 0 {
+		next = waitLive
+	}
+	for told := false; ; told = true {
+		select {
+		case <-v.quit:
+			if told && width > 0 {
+				_, _ = io.WriteString(w, "\r\x1b[K") // nothing can be told of a standard error that is closed
+			}
+			return
+		case <-time.After(next):
+		}
+		v.mu.Lock()
+		line := fmt.Sprintf("%s, %d s so far", v.text, int(time.Since(began).Seconds()))
+		v.mu.Unlock()
+		if width == 0 {
+			say(w, "%s\n", line)
+			next = waitMore
+			continue
+		}
+		if runes := []rune(line); len(runes) >= width {
+			line = string(runes[:width-1])
+		}
+		_, _ = io.WriteString(w, "\r\x1b[K")
+		say(w, "%s", line)
+	}
+}
+
+// sources says what is read.
+func sources(names []string) string {
+	switch {
+	case len(names) > 1:
+		return fmt.Sprintf("%s and %d more", names[0], len(names)-1)
+	case names[0] == "-":
+		return "standard input"
+	}
+	return names[0]
+}
