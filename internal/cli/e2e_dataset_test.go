@@ -55,7 +55,7 @@ func TestDatasetsEndToEnd(t *testing.T) {
 		"hub/data/test.jsonl":     `{"question": "how many are there"}` + "\n" + `{"question": "and how few"}`,
 		"hub/data/train.csv":      "question\nnot this one\n",
 		"images.jsonl":            `{"prompt": "what is it", "image_files": ["one.png"]}`,
-		"one.png":                 "not really a picture",
+		"one.png":                 "\x89PNG\r\n\x1a\nnot really a picture",
 		"speed/qualitative.jsonl": `{"category": "qa", "messages": [{"role": "user", "content": "tell me"}]}`,
 	})
 	cases := []struct {
@@ -142,7 +142,7 @@ func poolingServer(t *testing.T) (url string, seen func() []string) {
 
 func TestPoolingDatasetsEndToEnd(t *testing.T) {
 	t.Parallel()
-	at := datasetFiles(t, map[string]string{"talk.jsonl": `{"prompt": "", "audio": "talk.wav"}`, "talk.wav": "RIFF"})
+	at := datasetFiles(t, map[string]string{"talk.jsonl": `{"prompt": "", "audio": "talk.wav"}`, "talk.wav": "RIFF\x04\x00\x00\x00WAVE"})
 	for _, c := range []struct {
 		name string
 		args []string
@@ -150,7 +150,7 @@ func TestPoolingDatasetsEndToEnd(t *testing.T) {
 	}{
 		{"batch", []string{"--backend", "openai-embeddings", "--dataset-name", "random", "--random-batch-size", "3"}, []string{"/v1/embeddings 1 inputs, 0 documents, query false", "/v1/embeddings 3 inputs, 0 documents, query false"}},
 		{"rerank", []string{"--backend", "vllm-rerank", "--dataset-name", "random-rerank", "--random-batch-size", "2"}, []string{"/v1/rerank 0 inputs, 2 documents, query true", "/v1/rerank 0 inputs, 2 documents, query true"}},
-		{"speech", []string{"--backend", "openai-audio", "--dataset-name", "custom_audio", "--dataset-path", at("talk.jsonl"), "--num-prompts", "-1"}, []string{"/v1/audio/transcriptions talk.wav of 4 bytes"}},
+		{"speech", []string{"--backend", "openai-audio", "--dataset-name", "custom_audio", "--dataset-path", at("talk.jsonl"), "--num-prompts", "-1"}, []string{"/v1/audio/transcriptions talk.wav of 12 bytes"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -26,6 +26,7 @@ type receiver struct {
 	clock   call.Clock
 	offset  time.Duration // wall clock minus run clock, as of the last round
 	usable  bool          // the offset is known and did not change since the round before
+	exact   bool          // the last read has the kernel's stamp
 	header  unix.Msghdr
 	vector  unix.Iovec
 	control [64]byte
@@ -70,7 +71,9 @@ func (r *receiver) read(fd int, b []byte) (n int, at time.Duration, err error) {
 	if errno != 0 {
 		return -1, at, errno
 	}
-	if stamp, ok := r.stamp(); ok && r.usable && stamp-r.offset < at {
+	// The kernel begins to stamp a moment after the first connection of the machine asks it to.
+	stamp, ok := r.stamp()
+	if r.exact = ok && r.usable && stamp-r.offset < at; r.exact {
 		at = stamp - r.offset
 	}
 	return int(got), at, nil

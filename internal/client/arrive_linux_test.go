@@ -57,7 +57,7 @@ func TestArrival(t *testing.T) {
 		t.Fatal("the connection is not stamped")
 	}
 	b := make([]byte, 16)
-	for range 5 {
+	for good := 0; good < 5; {
 		before := clock.Now()
 		if _, err := there.Write([]byte("token")); err != nil {
 			t.Fatal(err)
@@ -69,6 +69,10 @@ func TestArrival(t *testing.T) {
 		if err != nil || string(b[:n]) != "token" {
 			t.Fatal(n, err)
 		}
+		if !c.in.exact { // not stamped yet, or the two clocks were not read at one moment: then the time of the read is taken
+			continue
+		}
+		good++
 		if at := c.arrived(); at < before-stepAllowed || at > ready+stepAllowed {
 			t.Errorf("stamped %v, written after %v and ready by %v", at, before, ready)
 		}

@@ -26,10 +26,10 @@ func newStd(cfg *Config) (*http.Client, error) {
 		DisableCompression:  true,
 		ReadBufferSize:      readSize,
 	}
-	if cfg.Unix != "" {
+	if socket := cfg.Unix; socket != "" {
 		tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			var d net.Dialer
-			return d.DialContext(ctx, "unix", cfg.Unix)
+			return d.DialContext(ctx, "unix", socket)
 		}
 	}
 	p := new(http.Protocols)

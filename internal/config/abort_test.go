@@ -7,7 +7,7 @@ import (
 
 func TestParseAbort(t *testing.T) {
 	for text, want := range map[string]Abort{
-		"auto": {}, "off": {Off: true}, "20": {Run: 20}, "10%": {Share: 0.1}, "0.5%": {Share: 0.005}, "20,10%": {Run: 20, Share: 0.1}, " 10% , 20 ": {Run: 20, Share: 0.1}, "100%": {Share: 1},
+		"auto": {}, "off": {Off: true}, "20": {Run: 20}, "10%": {Share: 0.1}, "0.5%": {Share: 0.005}, "20,10%": {Run: 20, Share: 0.1}, "10% , 20": {Run: 20, Share: 0.1}, "100%": {Share: 1},
 	} {
 		got, err := ParseAbort(text)
 		if err != nil || got != want {

@@ -109,7 +109,7 @@ func watch(args []string) int {
 	}
 	argv := slices.Clone(os.Args)
 	argv[at] = watchedFlag
-	p, err := os.StartProcess("/proc/self/exe", argv, &os.ProcAttr{
+	p, err := os.StartProcess("/proc/self/exe", argv, &os.ProcAttr{ //nolint:gosec // this very program, with its own arguments
 		Files: []*os.File{nil, os.Stdout, os.Stderr, hears, tells, here}, Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 	if err != nil {

@@ -35,10 +35,10 @@ func tree(t *testing.T) (base string) {
 			t.Fatal(err)
 		}
 	}
-	if err := syscall.Mkfifo(filepath.Join(base, "data/pipe.png"), 0o600); err != nil {
+	if err := syscall.Mkfifo(filepath.Join(base, "data", "pipe.png"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	big, err := os.Create(filepath.Join(base, "data/big.png"))
+	big, err := os.Create(filepath.Join(base, "data", "big.png"))
 	if err != nil {
 		t.Fatal(err)
 	}

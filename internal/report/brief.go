@@ -99,7 +99,7 @@ func briefFates(s *sheet, m *metrics.Summary) {
 	}
 	s.section(fmt.Sprintf("Not answered: %d of %d", m.Tally.Due-m.Tally.OK, m.Tally.Due), "requests")
 	for _, k := range kinds[:min(len(kinds), briefFailures)] {
-		s.put("  "+string(k.Kind), []string{strconv.Itoa(k.Count), " " + harmless(k.Example)})
+		s.put("  "+k.Name(), []string{strconv.Itoa(k.Count), " " + harmless(k.Example)})
 	}
 }
 

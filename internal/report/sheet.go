@@ -109,12 +109,16 @@ func (s *sheet) footnote() {
 func (s *sheet) signs() []string {
 	var all []string
 	if s.spread {
-		all = append(all, "+/- is half of the mean's 95 % interval (block bootstrap)")
+		all = append(all, "+/-: half of the mean's 95 % interval")
 	}
+	var floors []string
 	for _, p := range []float64{90, 99} {
 		if floor, ok := s.starred[p]; ok {
-			all = append(all, fmt.Sprintf("* too few requests for a p%.0f with a 95 %% bound: it needs %d", p, floor))
+			floors = append(floors, fmt.Sprintf("%d for a p%.0f", floor, p))
 		}
+	}
+	if len(floors) > 0 {
+		all = append(all, "*: needs more requests: "+strings.Join(floors, ", "))
 	}
 	return all
 }

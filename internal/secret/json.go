@@ -161,7 +161,7 @@ func (d *document) text(quoted []byte) {
 		d.out = append(d.out, d.clean(string(quoted))...)
 		return
 	}
-	clean := ""
+	var clean string
 	switch {
 	case f.object && f.key == "":
 		clean = d.clean(s)

@@ -147,7 +147,7 @@ func TestTextKeeps(t *testing.T) {
 	for _, text := range []string{
 		"Total generated tokens: 12800 at 3.5 ms per token",
 		"mean_time_per_output_token: 12.5",
-		"a suite has no key \"nmae\": did you mean \"name\"?",
+		"a suite has no key \"nam\": did you mean \"name\"?",
 		"--api-key: the server wants one",
 		"give --api-key KEY again",
 		"--api-key needs a value",

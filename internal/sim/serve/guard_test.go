@@ -30,7 +30,7 @@ func TestEndlessHeaders(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = c.Close() }()
+		t.Cleanup(func() { _ = c.Close() })
 		sent := 0
 		_, err = io.WriteString(c, "GET /health HTTP/1.1\r\nhost: x\r\ny: ")
 		for err == nil && sent < 256<<20 {
