@@ -2,6 +2,7 @@ package explain
 
 import (
 	"encoding/json"
+	"iter"
 	"math"
 	"path/filepath"
 	"slices"
@@ -73,17 +74,16 @@ func Of(r *harvest.Result, run *result.Run) []Cause { return Explain(From(r, run
 // From gathers what is known of a result, with its records and series where there are any that can be read; what
 // cannot be is not known.
 func From(r *harvest.Result, run *result.Run) Input {
-	var recs []call.Record
-	if run != nil && run.Dir != "" {
-		recs, _, _ = recorder.Read(filepath.Join(run.Dir, result.RecordsFile))
+	if run == nil || run.Dir == "" {
+		return from(r, run, nil)
 	}
-	return from(r, run, recs)
+	return from(r, run, recorder.Each(filepath.Join(run.Dir, result.RecordsFile)))
 }
 
 // Brief explains a result without going through its records, which takes seconds when there are a hundred thousand.
 func Brief(r *harvest.Result, run *result.Run) []Cause { return Explain(from(r, run, nil)) }
 
-func from(r *harvest.Result, run *result.Run, recs []call.Record) Input {
+func from(r *harvest.Result, run *result.Run, recs iter.Seq[*call.Record]) Input {
 	in := fromFigures(known{r, run})
 	in.addLog(r.EngineLog)
 	if run == nil {
@@ -216,14 +216,16 @@ func (in *Input) addLog(log []enginelog.Sample) {
 }
 
 // AddRun adds what spate wrote down beyond the summary that every tool has.
-func (in *Input) AddRun(run *result.Run, recs []call.Record, samples []observe.Sample) {
+func (in *Input) AddRun(run *result.Run, recs iter.Seq[*call.Record], samples []observe.Sample) {
 	s := &run.Summary
 	in.Source = "the records"
 	in.InFlight = s.Concurrency.Mean
 	in.SharedPrefix = in.SharedPrefix || run.Plan.Judge.SharedPrefix
 	in.Client = clientFindings(run.Verdict)
 	in.Records = true
-	in.Growth = growth(recs)
+	if recs != nil {
+		in.Growth = growth(recs)
+	}
 	in.addEnvironment(run.Environment)
 	in.addServer(s, run.Observed)
 	in.addLooks(samples, run)
@@ -247,15 +249,15 @@ func clientFindings(v verdict.Verdict) []verdict.Finding {
 const minTrend = 30
 
 // growth compares the first tokens of the end with those of the beginning.
-func growth(recs []call.Record) float64 {
+func growth(recs iter.Seq[*call.Record]) float64 {
 	type first struct {
 		sent time.Duration
 		ttft float64
 	}
 	var list []first
-	for i := range recs {
-		if t, ok := metrics.TTFT(&recs[i]); ok && recs[i].Phase == call.Measure && recs[i].Outcome == call.OK {
-			list = append(list, first{recs[i].Sent, float64(t)})
+	for r := range recs {
+		if t, ok := metrics.TTFT(r); ok && r.Phase == call.Measure && r.Outcome == call.OK {
+			list = append(list, first{r.Sent, float64(t)})
 		}
 	}
 	if len(list) < minTrend {

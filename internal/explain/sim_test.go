@@ -104,7 +104,7 @@ func (s scene) seen(res *cluster.Result) Input {
 	run.Verdict = verdict.Judge(verdict.Input{Summary: run.Summary, Self: &verdict.Self{StampLagP99: s.stamps}, Settings: run.Plan.Judge})
 	r := harvest.FromRun(run)
 	in := From(&r, run)
-	in.AddRun(run, recs, samples)
+	in.AddRun(run, call.List(recs).All(), samples)
 	return in
 }
 
@@ -258,7 +258,7 @@ func lawful(t *testing.T, causes []Cause) {
 }
 
 func TestGrowthNeedsManyRequests(t *testing.T) {
-	if g := growth(make([]call.Record, 10)); g != 0 {
+	if g := growth(call.List(make([]call.Record, 10)).All()); g != 0 {
 		t.Errorf("growth %v of ten requests", g)
 	}
 }

@@ -103,31 +103,24 @@ func (z *summarizer) counted() []int32 {
 }
 
 // dispatched sorts the numbers of records that count by the order they were dispatched in.
-type dispatched []struct {
-	id, attempt int
-	number      int32
+type dispatched []dispatch
+
+type dispatch struct {
+	key    uint64 // id, then attempt
+	number int32
 }
 
 func (d *dispatched) add(number int32, r *call.Record) bool {
 	if r.Phase != call.Measure || r.Retried {
 		return false
 	}
-	*d = append(*d, struct {
-		id, attempt int
-		number      int32
-	}{r.ID, r.Attempt, number})
+	*d = append(*d, dispatch{uint64(r.ID)<<32 | uint64(uint32(r.Attempt)), number}) // both are at most call.MaxCount
 	return true
 }
 
 func (d dispatched) sorted() []int32 {
 	out := make([]int32, len(d))
-	slices.SortStableFunc(d, func(a, b struct {
-		id, attempt int
-		number      int32
-	},
-	) int {
-		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.attempt, b.attempt))
-	})
+	slices.SortStableFunc(d, func(a, b dispatch) int { return cmp.Compare(a.key, b.key) })
 	for i := range d {
 		out[i] = d[i].number
 	}

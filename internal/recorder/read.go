@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"strconv"
 	"strings"
@@ -84,6 +85,23 @@ func Read(path string) ([]call.Record, Damage, error) {
 		return recs, damage, fmt.Errorf("read record log %s: %w", path, err)
 	}
 	return recs, damage, nil
+}
+
+// Each goes through the records of a log, one at a time; what cannot be read is left out.
+func Each(path string) iter.Seq[*call.Record] {
+	return func(yield func(*call.Record) bool) {
+		f, err := infile.Open(path, infile.Unbounded)
+		if err != nil {
+			return
+		}
+		defer func() { _ = f.Close() }() // only read from
+		_, _ = Scan(f, func(r *call.Record) error {
+			if !yield(r) {
+				return io.EOF
+			}
+			return nil
+		})
+	}
 }
 
 // Load takes all records of a log, as Read does.

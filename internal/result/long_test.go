@@ -74,24 +74,19 @@ func TestKeptRunHasTheSameFigures(t *testing.T) {
 	}
 }
 
-// BenchmarkLongRun keeps the records of a run and computes its figures. SPATE_LONG_RUN is the number of requests:
+// BenchmarkLongRun keeps the records of a run and computes its figures. SPATE_LONG_RUN is the number of requests,
+// SPATE_LONG_CHUNKS that of the chunks of each:
 //
 //	SPATE_LONG_RUN=10000000 go test -run '^$' -bench LongRun -benchtime 1x -timeout 2h ./internal/result
 //
 // It says how much memory the process had at most, and how much a request took on disk.
 func BenchmarkLongRun(b *testing.B) {
-	n := 20_000
-	if text := os.Getenv("SPATE_LONG_RUN"); text != "" {
-		var err error
-		if n, err = strconv.Atoi(text); err != nil {
-			b.Fatal(err)
-		}
-	}
+	n, chunks := setting(b, "SPATE_LONG_RUN", 20_000), setting(b, "SPATE_LONG_CHUNKS", 100)
 	debug.FreeOSMemory()
 	for b.Loop() {
 		s := recorder.NewSpill(b.TempDir())
 		from := time.Now()
-		run := longRun(n, 100, func(r *call.Record) {
+		run := longRun(n, chunks, func(r *call.Record) {
 			if err := s.Record(r); err != nil {
 				b.Fatal(err)
 			}
@@ -110,6 +105,19 @@ func BenchmarkLongRun(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(peakMemory(b))/(1<<20), "MiB-peak")
+}
+
+// setting is a number from the environment.
+func setting(b *testing.B, name string, usual int) int {
+	text, ok := os.LookupEnv(name)
+	if !ok {
+		return usual
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		b.Fatalf("%s=%q: want a number", name, text)
+	}
+	return n
 }
 
 // peakMemory is the most memory that the process had, as the system counts it; without that, what Go took.

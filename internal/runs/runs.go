@@ -7,6 +7,7 @@ package runs
 import (
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 
 	"spate/internal/call"
@@ -78,12 +79,20 @@ func (e *Entry) Setting(name string) string {
 	return e.Setting("label")
 }
 
+// maxRecordLog is the largest log whose records are put into memory, where they take about twice as much.
+const maxRecordLog = 4 << 30
+
 // Records are the run's requests; nil where only summaries are known, and where the records are gone.
 func (e *Entry) Records() ([]call.Record, error) {
 	if e.Run == nil || e.Run.Dir == "" {
 		return nil, nil
 	}
-	recs, _, err := recorder.Read(filepath.Join(e.Run.Dir, result.RecordsFile))
+	path := filepath.Join(e.Run.Dir, result.RecordsFile)
+	if info, err := os.Stat(path); err == nil && info.Size() > maxRecordLog {
+		return nil, fmt.Errorf("records of %s: %s has %d bytes, and what shows single requests holds them in memory, at most %d bytes of log; "+
+			"the figures do not need it: write them as .md, .csv or .json", e.ID, path, info.Size(), int64(maxRecordLog))
+	}
+	recs, _, err := recorder.Read(path)
 	if err != nil {
 		return nil, fmt.Errorf("records of %s: %w", e.ID, err)
 	}
