@@ -3,6 +3,8 @@ package main
 
 import (
 	"context"
+	"io"
+	"log"
 	"os"
 	"os/signal"
 	"syscall"
@@ -12,6 +14,7 @@ import (
 )
 
 func main() {
+	log.SetOutput(io.Discard) // nothing of spate logs there; net/http quotes what servers send unasked
 	os.Exit(cli.Run(context.Background(), cli.Process{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Env: os.LookupEnv, Getwd: os.Getwd, ReadFile: func(name string) ([]byte, error) { return infile.ReadFile(name, infile.MaxSettings) },

@@ -56,7 +56,7 @@ func (s *session) saveVLLM(kept *recorder.Spill) ([]string, error) {
 	if !o.PyTorchBenchmarks {
 		return files, nil
 	}
-	extra, err := v.EncodePyTorch(s.arguments(), s.target.model)
+	extra, err := v.EncodePyTorch(s.arguments(), v.ModelID)
 	if err != nil {
 		return files, fmt.Errorf("encode PyTorch result: %w", err)
 	}
@@ -78,7 +78,7 @@ func (s *session) savePlots(path string, recs []call.Record) ([]string, error) {
 		return result.Save(name, b.Bytes(), false)
 	}
 	if o.PlotTimeline {
-		title := fmt.Sprintf("%s, %s", s.target.model, s.load.text)
+		title := fmt.Sprintf("%s, %s", s.Config.Scrub(s.target.model), s.load.text)
 		if err := save(base+".timeline.html", func(w io.Writer) error { return chart.Timeline(w, title, recs, o.TimelineITL) }); err != nil {
 			return files, err
 		}
@@ -100,7 +100,7 @@ func (s *session) vllm(recs []call.Record) *interop.VLLM {
 	c, r := s.Config, s.run
 	v := &interop.VLLM{
 		Date: s.clock.Start().Local(), Backend: s.target.backend, Label: c.Output.Label,
-		ModelID: s.target.model, TokenizerID: s.tokens.id, NumPrompts: numPrompts(c.Load.NumPrompts, r.Tally.Due),
+		ModelID: c.Scrub(s.target.model), TokenizerID: c.Scrub(s.tokens.id), NumPrompts: numPrompts(c.Load.NumPrompts, r.Tally.Due),
 		RequestRate: float64(c.Load.RequestRate), Burstiness: float64(c.Load.Burstiness),
 		MaxConcurrency: c.Load.MaxConcurrency, Spec: r.Spec,
 	}

@@ -427,7 +427,7 @@ func (s *session) encodeVLLM(v *interop.VLLM) ([]byte, error) {
 	rows := make([]interop.Object, 0, len(s.tenants))
 	for i, t := range s.tenants {
 		one := interop.VLLM{
-			Date: v.Date, Backend: v.Backend, ModelID: t.modelName(), TokenizerID: t.tokens.id, RequestRate: float64(t.Config.Load.RequestRate),
+			Date: v.Date, Backend: v.Backend, ModelID: s.Config.Scrub(t.modelName()), TokenizerID: s.Config.Scrub(t.tokens.id), RequestRate: float64(t.Config.Load.RequestRate),
 			Burstiness: float64(t.Config.Load.Burstiness), MaxConcurrency: t.Config.Load.MaxConcurrency,
 		}
 		one.NumPrompts = numPrompts(t.Config.Load.NumPrompts, s.run.Tenants[i].Tally.Due)

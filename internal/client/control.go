@@ -64,6 +64,9 @@ func (c *Control) Do(req *http.Request) (*http.Response, error) {
 	return c.http.Do(req)
 }
 
+// maxControl bounds what is read of an answer beside the load: the ids of a million tokens are half of it.
+const maxControl = 16 << 20
+
 // StatusError is an answer other than 200.
 type StatusError struct {
 	Path   string
@@ -87,12 +90,18 @@ func (c *Control) Post(ctx context.Context, path string, body []byte) ([]byte, e
 		return nil, errors.New(c.scrub.Replace(err.Error()))
 	}
 	defer func() { _ = resp.Body.Close() }()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxJSONBody))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+	limit := int64(maxErrBody)
+	if resp.StatusCode == http.StatusOK {
+		limit = maxControl + 1
 	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, &StatusError{Path: path, Status: resp.StatusCode, Body: c.scrub.Replace(oneLine(b[:min(len(b), maxErrBody)]))}
+	b, err := io.ReadAll(io.LimitReader(resp.Body, limit))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	case resp.StatusCode != http.StatusOK:
+		return nil, &StatusError{Path: path, Status: resp.StatusCode, Body: c.scrub.Replace(oneLine(b))}
+	case len(b) > maxControl:
+		return nil, fmt.Errorf("%s answered more than %d bytes", path, maxControl)
 	}
 	return b, nil
 }

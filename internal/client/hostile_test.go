@@ -114,3 +114,51 @@ func TestFaultEndsTheAnswer(t *testing.T) {
 		}
 	}
 }
+
+// TestSwitchedProtocol has servers switch to another protocol and then wait for the client, or never stop: the client
+// leaves by itself.
+func TestSwitchedProtocol(t *testing.T) {
+	t.Parallel()
+	const switched = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n"
+	waiting := scripted(t, tcp(t), func(_ int, _ *http.Request, _ []byte, w io.Writer) bool {
+		_, _ = io.WriteString(w, switched)
+		_, _ = w.(net.Conn).Read(make([]byte, 1)) // until the client is gone
+		return false
+	})
+	for _, l := range []net.Listener{waiting, endless(t, switched, "\n")} {
+		cfg := Config{BaseURLs: []string{"http://" + l.Addr().String()}, Std: true, Timeout: time.Hour}
+		r := newClient(t, cfg).Do(t.Context(), &call.Request{MaxOut: 3, Prompt: call.Prompt{Text: "hi"}})
+		if r.Outcome != call.Failed || r.Fault != call.FaultHTTP || !strings.Contains(r.Err, "switches to another protocol") {
+			t.Errorf("%s %s: %s", r.Outcome, r.Fault, r.Err)
+		}
+		control, err := NewControl(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(control.Close)
+		if _, err := control.Tokenize(t.Context(), "m", "hi", false); err == nil || !strings.Contains(err.Error(), "switches to another protocol") {
+			t.Errorf("/tokenize: %v", err)
+		}
+	}
+}
+
+// TestEndlessBesideTheLoad has a server whose answers to /tokenize have no end.
+func TestEndlessBesideTheLoad(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[string]string{"200 OK": "answered more than 16777216 bytes", "500 Oh": "answered HTTP 500"} {
+		l := endless(t, "HTTP/1.1 "+status+"\r\nContent-Type: application/json\r\n\r\n", " ")
+		control, err := NewControl(Config{BaseURLs: []string{"http://" + l.Addr().String()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(control.Close)
+		if _, err := control.Tokenize(t.Context(), "m", "hi", false); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", status, err, want)
+		}
+	}
+	l := endless(t, "HTTP/1.1 200 OK\r\n", "X-Filler: aaaaaaaaaaaaaaaa\r\n")
+	c := newClient(t, Config{BaseURLs: []string{"http://" + l.Addr().String()}, Std: true, Timeout: time.Hour})
+	if r := c.Do(t.Context(), &call.Request{MaxOut: 3, Prompt: call.Prompt{Text: "hi"}}); r.Fault != call.FaultHTTP {
+		t.Errorf("endless headers: %s: %s", r.Fault, r.Err)
+	}
+}

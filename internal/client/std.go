@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -25,6 +26,8 @@ func newStd(cfg *Config) (*http.Client, error) {
 		IdleConnTimeout:     idleLimit,
 		DisableCompression:  true,
 		ReadBufferSize:      readSize,
+
+		MaxResponseHeaderBytes: maxHead,
 	}
 	if socket := cfg.Unix; socket != "" {
 		tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -37,9 +40,22 @@ func newStd(cfg *Config) (*http.Client, error) {
 	p.SetHTTP2(cfg.HTTP2)
 	p.SetUnencryptedHTTP2(cfg.HTTP2)
 	tr.Protocols = p
-	return &http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error {
+	return &http.Client{Transport: unswitched{tr}, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse // a redirect would be measured as part of the answer
 	}}, nil
+}
+
+// unswitched takes no other protocol. net/http would hand the bare connection over, whose reads no timeout ends.
+type unswitched struct{ *http.Transport }
+
+// RoundTrip makes one exchange.
+func (u unswitched) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := u.Transport.RoundTrip(req)
+	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
+		_ = resp.Body.Close() // ends the connection
+		return nil, fmt.Errorf("%w: it switches to another protocol, which nobody asked for", errHTTP)
+	}
+	return resp, err
 }
 
 // stdTimes is what net/http tells of a request. It tells it from goroutines of its own, some of them
@@ -161,7 +177,7 @@ func (c *Client) lostStd(ctx context.Context, x *exchange, err error) {
 		return
 	}
 	// net/http has no type for what is not HTTP, only words.
-	if strings.Contains(err.Error(), "malformed") || strings.Contains(err.Error(), "chunk length") {
+	if errors.Is(err, errHTTP) || strings.Contains(err.Error(), "response headers exceeded") || strings.Contains(err.Error(), "malformed") || strings.Contains(err.Error(), "chunk length") {
 		x.fail(call.FaultHTTP, err.Error())
 		return
 	}

@@ -90,6 +90,9 @@ func get(ctx context.Context, url string) (status int, body []byte, err error) {
 		return 0, nil, fmt.Errorf("ask %s: %w", url, err)
 	}
 	defer func() { _ = resp.Body.Close() }() // only read from
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return resp.StatusCode, nil, nil // the rest is a bare connection, whose reads no timeout ends
+	}
 	body, err = io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err != nil {
 		return 0, nil, fmt.Errorf("read %s: %w", url, err)

@@ -55,7 +55,7 @@ func Create(run *Run, opt Options) (*Folder, error) {
 	if opt.Dir != "" {
 		f.Dir, err = opt.Dir, claim(opt.Dir)
 	} else {
-		f.Dir, err = makeNew(run, opt.Root)
+		f.Dir, err = makeNew(f.redact(run.Server.Model), run.Started, opt.Root)
 	}
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func claim(dir string) error {
 
 // makeNew makes a folder that was not there: time, model, and four digits against two starts in one
 // second.
-func makeNew(run *Run, root string) (string, error) {
+func makeNew(model string, began time.Time, root string) (string, error) {
 	if root == "" {
 		root = DefaultRoot
 	}
@@ -102,7 +102,7 @@ func makeNew(run *Run, root string) (string, error) {
 	for range 100 {
 		var salt [2]byte
 		_, _ = rand.Read(salt[:]) // never fails
-		dir := filepath.Join(root, folderName(run, hex.EncodeToString(salt[:])))
+		dir := filepath.Join(root, folderName(model, began, hex.EncodeToString(salt[:])))
 		err := os.Mkdir(dir, 0o700)
 		if err == nil {
 			return dir, nil
@@ -114,8 +114,7 @@ func makeNew(run *Run, root string) (string, error) {
 	return "", fmt.Errorf("no free name for a run folder in %s", root)
 }
 
-func folderName(run *Run, salt string) string {
-	model := run.Server.Model
+func folderName(model string, began time.Time, salt string) string {
 	model = model[strings.LastIndexByte(model, '/')+1:]
 	model = strings.Map(func(r rune) rune {
 		switch {
@@ -128,7 +127,7 @@ func folderName(run *Run, salt string) string {
 	if model == "" {
 		model = "model"
 	}
-	return run.Started.Format("20060102-150405") + "-" + model + "-" + salt
+	return began.Format("20060102-150405") + "-" + model + "-" + salt
 }
 
 // begin writes what is there before the first request.

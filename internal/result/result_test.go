@@ -362,6 +362,22 @@ func TestCreateNeverOverwrites(t *testing.T) {
 	}
 }
 
+// TestFolderNameKeepsNoSecret has a server that calls its model after the key it was given.
+func TestFolderNameKeepsNoSecret(t *testing.T) {
+	run := newRun()
+	run.Server.Model = hidden
+	f, err := Create(run, Options{Root: t.TempDir(), Redact: redact})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(f.Dir, "REDACTED") || strings.Contains(f.Dir, hidden) {
+		t.Errorf("folder %s", f.Dir)
+	}
+}
+
 func TestDefaultFolders(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "runs")
 	seen := map[string]bool{}
@@ -383,9 +399,7 @@ func TestDefaultFolders(t *testing.T) {
 	for model, want := range map[string]string{
 		"": "model", "a b/c:d é": "c-d", "../..": "model", "x/" + strings.Repeat("y", 99): strings.Repeat("y", 60),
 	} {
-		run := newRun()
-		run.Server.Model = model
-		if got := folderName(run, "00ff"); got != "20260822-030405-"+want+"-00ff" {
+		if got := folderName(model, newRun().Started, "00ff"); got != "20260822-030405-"+want+"-00ff" {
 			t.Errorf("model %q: folder %s", model, got)
 		}
 	}
