@@ -19,7 +19,7 @@ RACE     := $(if $(CC_FOUND),-race,)
 PLATFORMS := linux/arm64 darwin/arm64 windows/amd64
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test check format vet lint vulns tidy arch cross bench fidelity real-engine race fuzz clean
+.PHONY: help demo build test check format vet lint vulns tidy arch cross bench fidelity real-engine race attack fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,6 +94,9 @@ real-engine: ## run against llama.cpp's server, or ENGINES="llama.cpp vllm trans
 
 race: build ## spate beside other benchmark clients; installs them (gigabytes) into WORK (a temporary folder), REPEAT (3) runs each
 	@python3 scripts/race/race.py --spate bin/spate $(if $(WORK),--work '$(WORK)') $(if $(REPEAT),--repeat $(REPEAT))
+
+attack: ## hostile servers, damaged files, kills and full disks against spate: the long form; minutes
+	@SPATE_ATTACK=long $(GO) test -count=1 -v -timeout 60m ./internal/attack
 
 fuzz: ## each fuzz target for FUZZTIME (20s)
 	@for d in $$(grep -rls '^func Fuzz' --include='*_test.go' cmd internal | xargs -n1 dirname | sort -u); do \

@@ -16,7 +16,7 @@ var levels = []struct {
 	{"fitting the simulator; asking it what to run; results side by side", []string{"calibrate", "capacity/trials", "compare", "curve", "dialect", "plan", "report", "store", "sweep", "table"}},
 	{"one whole run; charts without a browser; what users have as rows", []string{"bench", "evidence", "page", "picture", "tune"}},
 	{"commands", []string{"cli"}},
-	{"programs and house rules", []string{"cmd/spate", "archtest", "doctest", "gotest", "tokenizer/conform", "tokenizer/chat/conformance"}},
+	{"programs and house rules", []string{"cmd/spate", "archtest", "attack", "doctest", "gotest", "tokenizer/conform", "tokenizer/chat/conformance"}},
 }
 
 // walls are packages that must not know each other, not even through others.
