@@ -16,6 +16,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"spate/internal/capacity"
 	"spate/internal/result"
@@ -72,6 +73,7 @@ func (g *gate) answer(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		return
 	}
+	time.Sleep(100 * time.Millisecond) // a TTFT beside which a late send on a busy machine is small
 	w.Header().Set("Content-Type", "text/event-stream")
 	_, _ = fmt.Fprint(w, `data: {"choices":[{"text":"a"}]}`+"\n\n"+`data: {"choices":[{"text":"b","finish_reason":"length"}]}`+"\n\n"+
 		`data: {"choices":[],"usage":{"prompt_tokens":8,"completion_tokens":2}}`+"\n\ndata: [DONE]\n\n")
@@ -238,7 +240,8 @@ func TestSearchKilledGoesOn(t *testing.T) {
 	if err := json.Unmarshal([]byte(e.out), &a); err != nil {
 		t.Fatalf("%v in:\n%s", err, e.out)
 	}
-	if a.Verdict != capacity.AtLeast || a.Load != 1000 || a.Probes != 2 || journalled(folder) != 2 {
+	// On a busy machine a probe is INVALID and made again; none is lost or counted twice.
+	if a.Verdict != capacity.AtLeast || a.Load != 1000 || a.Probes < 2 || journalled(folder) != a.Probes {
 		t.Errorf("answer %+v, %d probes in the journal", a, journalled(folder))
 	}
 	has(t, "stderr", e.stderr, "(earlier)")
