@@ -328,6 +328,8 @@ class EvalScope(Client):
 class GenAIBench(Client):
     name = "genai-bench"
     package = "genai-bench"
+    results = f"D{PROMPT}_{TOKENS}_*.json"
+    means = True
 
     def command(self, url, load, out):
         if not load.streams:
@@ -338,10 +340,9 @@ class GenAIBench(Client):
                 "--max-requests-per-run", str(load.requests), "--additional-request-params", '{"ignore_eos": true}',
                 "--experiment-base-dir", str(out), "--spawn-rate", str(load.streams), "--metrics-time-unit", "ms"]
 
-    def read(self, out):
-        files = [p for p in out.rglob("*.json") if "metadata" not in p.name]
-        d = json.loads(max(files, key=lambda p: p.stat().st_size).read_text())["aggregated_metrics"]
-        return d["stats"]["ttft"]["mean"] * 1000, d["stats"]["tpot"]["p99"] * 1000, d["num_completed_requests"]
+    def figures(self, d):
+        d = d["aggregated_metrics"]
+        return d["stats"]["ttft"]["mean"], d["stats"]["tpot"]["p99"], d["num_completed_requests"]
 
 
 CLIENTS = [VllmPython, VllmRust, SglangPython, SglangRust, AIPerf, GuideLLM, GenAIPerf, EvalScope, GenAIBench]
@@ -449,7 +450,8 @@ def measure(client, load, args, work):
         rows = server.stop()
     try:
         ttft, itl, done = client.read(out)
-        measured = [r for r in rows if r["completion_tokens"] > 1][-load.requests:]  # without what a client sends first as a test
+        # Not those that a client sends first as a test, nor those it gave up when it had enough.
+        measured = [r for r in rows if sum(e[2] for e in r["events"]) >= TOKENS][-load.requests:]
         true_ttft, true_itl = true_figures(measured, client.means)
         span = (max(r["events"][-1][0] for r in measured) - min(r["arrived_ns"] for r in measured)) / 1e9
     except Exception as e:  # a client that does not work is a row of the table, not the end of the race
@@ -457,7 +459,7 @@ def measure(client, load, args, work):
     cpu_s = usage.ru_utime + usage.ru_stime
     events = sum(len(r["events"]) + 1 for r in rows)
     return {"ttft_error": ttft - true_ttft, "itl_error": itl - true_itl, "true_ttft": true_ttft, "true_itl": true_itl,
-            "cpu_us": cpu_s / events * 1e6, "cpu_s": cpu_s, "mb": peak / 1024, "share": min(1.0, load.ideal_s / span) * done / load.requests}
+            "cpu_us": cpu_s / events * 1e6, "cpu_s": cpu_s, "mb": peak / 1024, "share": min(1.0, load.ideal_s / span) * min(1.0, done / load.requests)}
 
 
 def run_client(client, command, out, args, work):
