@@ -345,7 +345,32 @@ class GenAIBench(Client):
         return d["stats"]["ttft"]["mean"], d["stats"]["tpot"]["p99"], d["num_completed_requests"]
 
 
-CLIENTS = [VllmPython, VllmRust, SglangPython, SglangRust, AIPerf, GuideLLM, GenAIPerf, EvalScope, GenAIBench]
+class InferencePerf(Client):
+    name = "inference-perf"
+    package = "inference-perf"
+    results = "summary_lifecycle_metrics.json"
+    least_python = (3, 12)
+
+    def command(self, url, load, out):
+        seconds = load.requests // load.rate if load.rate else 0
+        stage = {"rate": load.rate, "duration": seconds} if load.rate else {"num_requests": load.requests, "concurrency_level": load.streams}
+        fixed = lambda n: {"type": "fixed", "min": n, "max": n, "mean": n, "std_dev": 0, "total_count": load.requests}
+        config = out / "config.yaml"
+        config.write_text(json.dumps({  # JSON is YAML, too
+            "load": {"type": "poisson" if load.rate else "concurrent", "stages": [stage], "worker_max_concurrency": load.requests},
+            "api": {"type": "completion", "streaming": True},
+            "server": {"type": "vllm", "model_name": MODEL, "base_url": url, "ignore_eos": True},
+            "tokenizer": {"pretrained_model_name_or_path": self.tokenizer()},
+            "data": {"type": "random", "input_distribution": fixed(PROMPT), "output_distribution": fixed(TOKENS)},
+            "storage": {"local_storage": {"path": str(out)}}}))
+        return [self.bin("inference-perf"), "--config_file", str(config)]
+
+    def figures(self, d):
+        times = d["successes"]["latency"]
+        return times["time_to_first_token"]["mean"] * 1000, times["inter_token_latency"]["p99"] * 1000, d["successes"]["count"]
+
+
+CLIENTS = [VllmPython, VllmRust, SglangPython, SglangRust, AIPerf, GuideLLM, GenAIPerf, EvalScope, GenAIBench, InferencePerf]
 
 
 # What processes cost
