@@ -127,10 +127,15 @@ func findings(p Process, cfg *config.Bench, out *bench.Outcome) error {
 		return nil
 	case cfg.Output.Quiet:
 		return nil
-	case cfg.Output.Details:
-		return report.Findings(p.Stdout, out.Run)
 	}
-	return report.Brief(p.Stdout, out.Run)
+	show := report.Brief
+	if cfg.Output.Details {
+		show = report.Findings
+	}
+	if err := show(p.Stdout, out.Run); err != nil {
+		return err
+	}
+	return report.Objectives(p.Stdout, out.Run, cfg.Check.SLO)
 }
 
 // exitCode says how the run went, worst first.

@@ -327,7 +327,7 @@ func labels(text string) []string {
 	for line := range strings.SplitSeq(block, "\n") {
 		all = append(all, figures.ReplaceAllString(line, ""))
 	}
-	for _, title := range []string{"\nspate: ", "\nLatency (ms) ", "\n  TTFT ", "\n  TPOT ", "\n  ITL ", "\n  E2EL ", "\n  +/- is", "\n  objectives kept by ", "\nFiles\n", "\n  all findings and 1 note: spate report "} {
+	for _, title := range []string{"\nspate: ", "\nLatency (ms) ", "\n  TTFT ", "\n  TPOT ", "\n  ITL ", "\n  E2EL ", "\n  +/-: ", "\n  within --goodput ", "\nFiles\n", "\n  all findings and 1 note: spate report "} {
 		if strings.Contains(below, title) {
 			all = append(all, title)
 		}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"spate/internal/config"
 	"spate/internal/metrics"
 	"spate/internal/result"
 	"spate/internal/verdict"
@@ -30,7 +31,8 @@ func Brief(w io.Writer, run *result.Run) error {
 	briefJudgement(s, run)
 	tenants(s, run)
 	switch {
-	case run.Verdict.Grade == verdict.InvalidRun: // then nothing is known of the server
+	case run.Verdict.Grade == verdict.InvalidRun, run.State == result.Interrupted, run.State == result.Aborted:
+		// then little is known of the server
 	case len(run.Verdict.Bad()) > 0:
 		limits(s, run, 1)
 	default:
@@ -91,7 +93,7 @@ func briefLatency(s *sheet, m *metrics.Summary) {
 // briefFates says what became of requests that did not succeed, and how many kept the objectives.
 func briefFates(s *sheet, m *metrics.Summary) {
 	if g := m.Goodput; g != nil && len(g.Objectives) > 0 {
-		s.fact("objectives kept by", fmt.Sprintf("%d of %d requests, %s", g.Good, m.Tally.Due, percent(g.Share)))
+		s.fact("within --goodput", fmt.Sprintf("%d of %d requests, %s", g.Good, m.Tally.Due, percent(g.Share)))
 	}
 	kinds := m.Failures.Kinds
 	if m.Tally.OK == m.Tally.Due || len(kinds) == 0 {
@@ -101,6 +103,28 @@ func briefFates(s *sheet, m *metrics.Summary) {
 	for _, k := range kinds[:min(len(kinds), briefFailures)] {
 		s.put("  "+k.Name(), []string{strconv.Itoa(k.Count), " " + harmless(k.Example)})
 	}
+}
+
+// Objectives prints each condition of --slo with its figure and whether it is met.
+func Objectives(w io.Writer, run *result.Run, slos []config.Objective) error {
+	if len(slos) == 0 {
+		return nil
+	}
+	s := new(sheet)
+	s.section("Objectives (--slo)", "figure")
+	for _, o := range slos {
+		v := result.Figure(o, &run.Summary)
+		figure, word := short(v), "met"
+		if math.IsNaN(v) {
+			figure = "none"
+		}
+		if !o.Met(v) {
+			word = "not met"
+		}
+		s.row(o.Text, figure, word)
+	}
+	_, err := io.WriteString(w, s.String())
+	return err
 }
 
 // briefFiles says where everything is.

@@ -12,7 +12,17 @@ import (
 // grade is the verdict in a sentence.
 func grade(s *sheet, run *result.Run) {
 	v := &run.Verdict
-	if v.Grade == "" {
+	if undone := run.Undone(); undone != "" {
+		s.hang("spate: ", "INTERRUPTED: "+undone+".")
+	}
+	if run.Aborted != "" {
+		s.hang("spate: ", "ENDED EARLY: "+clip(harmless(run.Aborted), 3*maxColumns))
+	}
+	switch {
+	case run.Labels[result.PredictedLabel] == "true":
+		s.hang("spate: ", "PREDICTED. The simulator made these figures; no server was measured.")
+		return
+	case v.Grade == "":
 		s.hang("spate: ", "NOT JUDGED. The run ended before its figures could be checked.")
 		return
 	}

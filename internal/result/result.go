@@ -173,18 +173,25 @@ func (r *Run) Observe(samples []observe.Sample, fates []observe.Fate, pricePerHo
 	})
 }
 
+// PredictedLabel is the label of results that the simulator made: with the value "true".
+const PredictedLabel = "predicted"
+
 // Undone is what a stop left undone, in one sentence; empty for a run that was not stopped. None of it is a failure.
 func (r *Run) Undone() string {
 	if r.State != Interrupted {
 		return ""
 	}
 	f := &r.Summary.Failures
-	text := "the run was stopped"
+	const stopped = "the run was stopped"
+	text := stopped
 	if unsent := f.Unsent + max(0, r.Plan.Requests-r.Tally.Due); unsent > 0 {
 		text += fmt.Sprintf(": %d of %d requests were not sent", unsent, max(r.Plan.Requests, r.Tally.Due))
 	}
 	if f.Stopped > 0 {
 		text += fmt.Sprintf(", %d in flight were cut off by the stop", f.Stopped)
+	}
+	if text == stopped {
+		return text
 	}
 	return text + "; none of these counts as failed"
 }

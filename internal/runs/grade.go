@@ -9,7 +9,7 @@ import (
 )
 
 // PredictedLabel is the label of results that the simulator made: with the value "true".
-const PredictedLabel = "predicted"
+const PredictedLabel = result.PredictedLabel
 
 // Predicted reports whether the result was predicted, not measured.
 func (e *Entry) Predicted() bool { return e.Labels[PredictedLabel] == "true" }

@@ -76,7 +76,7 @@ func sendLag(in *Input) Finding {
 	limit := math.Max(10, lagRuins*s.TTFT.Median)
 	return graded(lag, "ms", bound, limit,
 		fmt.Sprintf("Requests left on time: p99 send lag %.2f ms.", lag),
-		fmt.Sprintf("requests left late: p99 send lag %.2f ms against a median TTFT of %.2f ms.", lag, s.TTFT.Median),
+		fmt.Sprintf("requests left late: p99 send lag of at least %.2f ms against a median TTFT of %.2f ms.", lag, s.TTFT.Median),
 		"lower the rate or concurrency, or give the client more or quieter cores")
 }
 
@@ -108,7 +108,7 @@ func lateWork(in *Input) Finding {
 	late := part(float64(in.Summary.Rates.Late10ms), float64(n))
 	return graded(stats.Wilson(in.Summary.Rates.Late10ms, n, 0.98).Low, "share", 0.01, 0.10,
 		"The schedule was kept: "+percent(late)+" of requests left more than 10 ms late.",
-		percent(late)+" of requests left more than 10 ms after they were due, so the arrival pattern is not the one asked for.",
+		fmt.Sprintf("%d of %d requests left more than 10 ms after they were due, so the arrival pattern is not the one asked for.", in.Summary.Rates.Late10ms, n),
 		"the client could not keep up: lower the rate, or run it on more or quieter cores")
 }
 

@@ -25,7 +25,7 @@ const minRepeats = 5
 // counters, cached tokens in its answers, or else TTFT of repeats and of an earlier run.
 func prefixCache(in *Input) Finding {
 	c := in.Summary.Cache
-	const hint = "use another --seed, reset the server's prefix cache between runs, or start it without one"
+	const hint = "--salt auto makes the prompts of each run its own; or use another --seed, or reset the server's prefix cache between runs"
 	cached := func(share float64, by string) Finding {
 		if in.Settings.SharedPrefix {
 			f := graded(share, "share", 1, 0, "", "", "")
