@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -175,7 +176,7 @@ func TestTuneLiveKilled(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	h.nothingLeft()
-	if now := h.journal("done"); len(now) < len(kept) || !reflect.DeepEqual(now[:len(kept)], kept) {
+	if now := h.journal("done"); len(now) < len(kept) || !slices.EqualFunc(now[:len(kept)], kept, bytes.Equal) {
 		t.Error("what was observed before the kills has changed")
 	}
 	noneTwice(t, filepath.Join(h.dir, "journal.jsonl"), 6)
