@@ -354,7 +354,7 @@ func decodeBound(in *Input) *Cause {
 		},
 	}
 	running := in.running()
-	if running > 0 && running < fewRunning {
+	if running >= 1 && running < fewRunning {
 		c.Sentence += fmt.Sprintf(" With %.0f running, a step reads all weights to make few tokens: memory bandwidth is the likely bound, or the link between GPUs that share a layer.", running)
 		c.Try = append(c.Try, "more requests at once: throughput grows nearly with their number until steps are bound by compute")
 	}

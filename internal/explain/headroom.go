@@ -27,8 +27,13 @@ func rateKept(in *Input) *Cause {
 		Sentence: fmt.Sprintf("The server kept up with the %.4g requests per second it was sent; it can take more, and the throughput is the client's, not its own.", in.Rate),
 		Try:      []string{"spate capacity, or a higher --request-rate, to find the rate at which latency turns up"},
 	}
+	if in.Varies {
+		c.Sentence = fmt.Sprintf("The server kept up with the changing rate it was sent, %.4g requests per second on average; it can take more, and the throughput is the client's, not its own.", in.Rate)
+		c.Try = []string{"spate capacity, or higher rates, to find the rate at which latency turns up"}
+	}
 	seen := len(in.Looks) > 0 || in.Server != nil && in.Server.Queue != nil
-	steady := in.Growth > 0 || in.TTFT.Median > 0 && in.TTFT.P99 < 5*in.TTFT.Median
+	// Growth compares the ends of a run; a rate that changed may have been too high in between.
+	steady := in.Growth > 0 && !in.Varies || in.TTFT.Median > 0 && in.TTFT.P99 < 5*in.TTFT.Median
 	switch {
 	case seen && steady:
 		c.Confidence = High

@@ -24,6 +24,7 @@ import (
 type Input struct {
 	// What was asked for.
 	Rate         float64 // requests per second; 0 in a closed loop, a burst, or when unknown
+	Varies       bool    // Rate is the mean of one that changed on purpose: stages, a ramp, a trace
 	Burst        bool    // all requests were sent at once
 	Cap          int     // of requests in flight
 	Prompts      int
@@ -219,6 +220,7 @@ func (in *Input) addLog(log []enginelog.Sample) {
 func (in *Input) AddRun(run *result.Run, recs iter.Seq[*call.Record], samples []observe.Sample) {
 	s := &run.Summary
 	in.Source = "the records"
+	in.addSchedule(run)
 	in.InFlight = s.Concurrency.Mean
 	in.SharedPrefix = in.SharedPrefix || run.Plan.Judge.SharedPrefix
 	in.Client = clientFindings(run.Verdict)
@@ -230,6 +232,13 @@ func (in *Input) AddRun(run *result.Run, recs iter.Seq[*call.Record], samples []
 	in.addServer(s, run.Observed)
 	in.addLooks(samples, run)
 	in.addCache(run)
+}
+
+// addSchedule takes the mean rate of requests that were due at set times without one rate: stages, a ramp, a trace.
+func (in *Input) addSchedule(run *result.Run) {
+	if rate := run.Summary.Rates.Scheduled; run.Plan.Judge.OpenLoop && in.Rate == 0 && rate != nil {
+		in.Rate, in.Varies, in.Burst, in.Prompts = *rate, true, false, run.Summary.Tally.Due
+	}
 }
 
 // clientChecks are the verdict's checks on the client itself.

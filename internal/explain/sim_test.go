@@ -1,7 +1,9 @@
 package explain
 
 import (
+	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +24,7 @@ type scene struct {
 	n       int
 	in, out int
 	rate    float64 // 0: closed loop or burst
+	then    float64 // the rate of the second half of requests; 0: the same
 	slots   int
 	distant time.Duration // added to every request's way
 	repeats int           // prompts repeat after so many
@@ -81,6 +84,9 @@ func (s scene) calls() []cluster.Call {
 		list[i] = cluster.Call{Prompt: []kv.Segment{{Stream: uint64(stream) + 1, Len: s.in}}, Out: s.out, MaxOut: s.out}
 		if s.rate > 0 {
 			list[i].At = time.Duration(float64(i) / s.rate * float64(time.Second))
+			if half := s.n / 2; s.then > 0 && i > half {
+				list[i].At = list[half].At + time.Duration(float64(i-half)/s.then*float64(time.Second))
+			}
 		}
 	}
 	return list
@@ -95,6 +101,9 @@ func (s scene) seen(res *cluster.Result) Input {
 		}
 	}
 	plan := metrics.Run{Requested: s.n, RequestRate: s.rate, MaxConcurrency: s.slots, Percentiles: []float64{50, 90, 99}, Tokenizer: true}
+	if s.then > 0 {
+		plan.Requested, plan.RequestRate = 0, math.Inf(1) // as with --stages
+	}
 	run := &result.Run{Plan: result.NewPlan(plan, ""), Server: result.Server{Model: "m"}}
 	run.Plan.Judge = verdict.Settings{OpenLoop: s.rate > 0}
 	run.Compute(call.List(recs))
@@ -185,6 +194,14 @@ func TestEachCause(t *testing.T) {
 			first: BelowCapacity, sure: High, never: []string{MaxNumSeqs, KVCacheFull, PrefillBound, PrefixCache, ClientBound, Network},
 		},
 		{
+			name: "stages below capacity", scene: scene{server: profile.Override{PrefixCaching: &off}, n: 60, in: 300, out: 60, rate: 2, then: 5},
+			first: BelowCapacity, sure: High, never: []string{MaxNumSeqs, KVCacheFull, PrefillBound, PrefixCache, ClientBound, Network},
+		},
+		{
+			name: "stages, the last above capacity", scene: scene{server: profile.Override{MaxSeqs: 4, PrefixCaching: &off}, n: 200, in: 1024, out: 64, rate: 2, then: 40},
+			first: MaxNumSeqs, sure: Medium, never: []string{KVCacheFull, PrefillBound, DecodeBound, BelowCapacity},
+		},
+		{
 			name: "repeated prompts", scene: scene{n: 40, in: 2000, out: 50, slots: 8, before: true},
 			first: DecodeBound, sure: High, also: []string{PrefixCache}, never: []string{MaxNumSeqs, KVCacheFull},
 		},
@@ -253,6 +270,17 @@ func lawful(t *testing.T, causes []Cause) {
 			if e.From == "" || e.Unit == "share" && (e.Value < 0 || e.Value > 1) {
 				t.Errorf("%s: evidence %+v", c.Name, e)
 			}
+		}
+	}
+}
+
+// TestFewRunningIsSaidOfSome: less than one request on average is no number running.
+func TestFewRunningIsSaidOfSome(t *testing.T) {
+	for running, said := range map[float64]bool{0.38: false, 0: false, 1: true, 5: true, 200: false} {
+		in := Input{InFlight: running, MeanOut: 100, TTFT: Latency{Mean: 50}, TPOT: Latency{Mean: 10}, E2EL: Latency{Mean: 1040}, Source: "the records"}
+		c := decodeBound(&in)
+		if c == nil || strings.Contains(c.Sentence, " running, a step") != said {
+			t.Errorf("%v running: %+v, want its number said: %v", running, c, said)
 		}
 	}
 }

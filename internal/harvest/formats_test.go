@@ -262,3 +262,27 @@ func TestFromRun(t *testing.T) {
 		t.Errorf("completed %v", v)
 	}
 }
+
+// TestRateOfRun: a run has the rate it was sent at, and only one that nothing held back has an infinite one.
+func TestRateOfRun(t *testing.T) {
+	for _, c := range []struct {
+		stages string
+		open   bool
+		want   string
+	}{
+		{"2s@4,2s@10", true, "4..10"},
+		{"2s@2.5-8,1s@6", true, "2.5..8"},
+		{"2s@4", true, "4"},
+		{"", true, ""}, // a ramp, a trace
+		{"nonsense", true, ""},
+		{"", false, "inf"},
+	} {
+		run := &result.Run{Config: []byte(`{"load": {"stages": "` + c.stages + `"}}`)}
+		run.Plan.Judge.OpenLoop = c.open
+		run.Compute(call.List{})
+		r := FromRun(run)
+		if got := r.Context.Text("request_rate"); got != c.want {
+			t.Errorf("stages %q, open loop %v: request rate %q, want %q", c.stages, c.open, got, c.want)
+		}
+	}
+}

@@ -2,11 +2,13 @@ package harvest
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strconv"
 
 	"spate/internal/metrics"
 	"spate/internal/result"
+	"spate/internal/schedule"
 )
 
 // FromRun is one of spate's own runs as a Result.
@@ -62,10 +64,8 @@ func describeRun(r *Result, run *result.Run) {
 	if run.Plan.Requests > 0 {
 		add("num_prompts", run.Plan.Requests)
 	}
-	if run.Plan.RequestRate != nil {
-		add("request_rate", *run.Plan.RequestRate)
-	} else {
-		add("request_rate", "inf")
+	if rate := rateOf(run); rate != nil {
+		add("request_rate", rate)
 	}
 	if run.Plan.MaxConcurrency != nil {
 		add("max_concurrency", *run.Plan.MaxConcurrency)
@@ -85,6 +85,37 @@ func describeRun(r *Result, run *result.Run) {
 	if run.Damage != nil {
 		r.Problems = append(r.Problems, Problem{File: r.Source.File, Line: 1, Kind: Damaged, Text: result.RecordsFile + ": " + run.Damage.String()})
 	}
+}
+
+// rateOf is the rate asked for: a number, the lowest and highest of stages, "inf" where nothing held requests back, and
+// nil where they were due at set times without one rate.
+func rateOf(run *result.Run) any {
+	switch {
+	case run.Plan.RequestRate != nil:
+		return *run.Plan.RequestRate
+	case !run.Plan.Judge.OpenLoop:
+		return "inf"
+	}
+	var c struct {
+		Load struct {
+			Stages string `json:"stages"`
+		} `json:"load"`
+	}
+	if json.Unmarshal(run.Config, &c) != nil {
+		return nil
+	}
+	stages, err := schedule.ParseStages(c.Load.Stages)
+	if err != nil {
+		return nil
+	}
+	low, high := stages[0].From, stages[0].From
+	for _, s := range stages {
+		low, high = min(low, s.From, s.To), max(high, s.From, s.To)
+	}
+	if low == high {
+		return low
+	}
+	return fmt.Sprintf("%g..%g", low, high)
 }
 
 // describeWorkload adds what was sent, from the settings kept with the run. Runs of other versions may
