@@ -461,3 +461,68 @@ func TestSpreadByHand(t *testing.T) {
 		t.Errorf("%v:\n%s", err, b.String())
 	}
 }
+
+// Requests of equal lengths at equal places are the same ones only where both runs drew them alike.
+func TestPairsAreOfTheSameRequests(t *testing.T) {
+	s := usual()
+	s.requests, s.tokens = 40, 4
+	a := s.run(t, "a", 1)
+	with := func(from, to string) Sample {
+		return edit(s.run(t, "b", 2), func(r *result.Run) {
+			r.Config = json.RawMessage(strings.Replace(string(r.Config), from, to, 1))
+		})
+	}
+	for name, c := range map[string]struct {
+		b     Sample
+		apart string // what a note must name; empty where requests are paired
+	}{
+		"same seed":     {s.run(t, "b", 2), ""},
+		"other server":  {with(`"backend":"openai"`, `"backend":"vllm"`), ""},
+		"other salt":    {with(`"name":"random"`, `"name":"random","salt":"x"`), ""},
+		"other seed":    {with(`"seed":0`, `"seed":77`), "--seed 0 against 77"},
+		"other dataset": {with(`"random"`, `"sonnet"`), `dataset.name: "random" against "sonnet"`},
+		"other file":    {with(`"random"`, `"random","path":"x"`), `dataset.path: unset against "x"`},
+		"no settings, other seed": {edit(s.run(t, "b", 2), func(r *result.Run) {
+			r.Config, r.Plan.Seed = nil, 5
+		}), "--seed 0 against 5"},
+	} {
+		got := compared(t, a, c.b, Options{Force: true})
+		notes := strings.Join(got.Notes, "\n")
+		if paired := strings.Contains(got.Method, "40 pairs of equal requests"); paired != (c.apart == "") {
+			t.Errorf("%s: compared as %q", name, got.Method)
+		}
+		if says := strings.Contains(notes, "the runs sent different requests, which are not compared in pairs: "+c.apart); says != (c.apart != "") {
+			t.Errorf("%s: notes %q, want %q", name, notes, c.apart)
+		}
+	}
+}
+
+// Table, sentence and gate speak of the same metrics.
+func TestUntoldMetricsAreCountedAlike(t *testing.T) {
+	metric := func(name string, primary bool, v Verdict, high float64) Metric {
+		low := -high
+		return Metric{Name: name, Primary: primary, Verdict: v, Low: &low, High: &high}
+	}
+	c := Comparison{A: Shown{Name: "A"}, B: Shown{Name: "B"}, Metrics: []Metric{
+		metric("mean_ttft_ms", true, CannotTell, 9), metric("p99_ttft_ms", false, CannotTell, 9),
+		metric("mean_tpot_ms", true, Same, 1), metric("p99_tpot_ms", false, CannotTell, 3),
+	}}
+	c.conclude()
+	if want := "whether A and B differ cannot be told on 3 of 4 metrics: mean_ttft_ms, p99_ttft_ms, p99_tpot_ms"; c.Verdict != CannotTell || c.Sentence != want {
+		t.Errorf("%s: %q, want %q", c.Verdict, c.Sentence, want)
+	}
+	rep := &Report{Comparisons: []Comparison{c}}
+	rep.Hold(Thresholds{{Max: 0.05}}, false)
+	if want := "unseen on mean_ttft_ms, p99_ttft_ms (2 of the 3 metrics that cannot be told)"; !strings.HasSuffix(rep.Gate.Why, want) {
+		t.Errorf("gate: %q, want %q", rep.Gate.Why, want)
+	}
+	rep.Hold(nil, false)
+	if want := "unseen on mean_ttft_ms, p99_ttft_ms, p99_tpot_ms"; !strings.HasSuffix(rep.Gate.Why, want) {
+		t.Errorf("gate: %q, want %q", rep.Gate.Why, want)
+	}
+	c.Metrics[0].Verdict = Same
+	c.conclude()
+	if want := "B is the same as A on 2 of 4 metrics and different on none; 2 cannot be told: p99_ttft_ms, p99_tpot_ms"; c.Verdict != Same || c.Sentence != want {
+		t.Errorf("%s: %q, want %q", c.Verdict, c.Sentence, want)
+	}
+}

@@ -91,11 +91,15 @@ type Gate struct {
 func (r *Report) Hold(ts Thresholds, strict bool) {
 	g := &Gate{}
 	var failed, unsure []string
+	untold := 0 // metrics that cannot be told; those that are unsure are among them
 	for i := range r.Comparisons {
 		c := &r.Comparisons[i]
 		for k := range c.Metrics {
 			m := &c.Metrics[k]
 			m.hold(ts)
+			if m.Verdict == CannotTell {
+				untold++
+			}
 			switch m.Gate {
 			case Fail:
 				failed = append(failed, c.regression(m))
@@ -111,6 +115,9 @@ func (r *Report) Hold(ts Thresholds, strict bool) {
 		g.Why = "worse than allowed: " + some(failed)
 	case len(unsure) > 0:
 		g.Why = fmt.Sprintf("no regression shows, but more than is allowed could have gone unseen on %s", some(unsure))
+		if untold > len(unsure) {
+			g.Why += fmt.Sprintf(" (%d of the %d metrics that cannot be told)", len(unsure), untold)
+		}
 	default:
 		g.Why = "nothing is worse than allowed"
 	}

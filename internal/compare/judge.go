@@ -309,7 +309,7 @@ func finite(v float64) *float64 {
 // conclude gives the verdict over all metrics.
 func (c *Comparison) conclude() {
 	var better, worse, unsure []string
-	same, told := 0, 0
+	same, told, open := 0, 0, false
 	for i := range c.Metrics {
 		m := &c.Metrics[i]
 		switch m.Verdict {
@@ -319,9 +319,9 @@ func (c *Comparison) conclude() {
 			worse = append(worse, m.short())
 		case Same:
 			same++
-		}
-		if m.Primary && m.Verdict == CannotTell {
+		case CannotTell:
 			unsure = append(unsure, m.Name)
+			open = open || m.Primary
 		}
 		if m.Primary {
 			told++
@@ -337,12 +337,15 @@ func (c *Comparison) conclude() {
 	case len(better) > 0:
 		c.Verdict = Better
 		c.Sentence = fmt.Sprintf("%s is better than %s on %s", c.B.Name, c.A.Name, some(better))
-	case told > 0 && len(unsure) == 0:
+	case told > 0 && !open:
 		c.Verdict = Same
 		c.Sentence = fmt.Sprintf("%s is the same as %s on %d of %d metrics and different on none", c.B.Name, c.A.Name, same, len(c.Metrics))
+		if len(unsure) > 0 {
+			c.Sentence += fmt.Sprintf("; %d cannot be told: %s", len(unsure), some(unsure))
+		}
 	default:
 		c.Verdict = CannotTell
-		c.Sentence = fmt.Sprintf("whether %s and %s differ cannot be told on %s", c.A.Name, c.B.Name, some(unsure))
+		c.Sentence = fmt.Sprintf("whether %s and %s differ cannot be told on %d of %d metrics: %s", c.A.Name, c.B.Name, len(unsure), len(c.Metrics), some(unsure))
 		if told == 0 {
 			c.Sentence = fmt.Sprintf("%s and %s have no figures in common that could be compared", c.A.Name, c.B.Name)
 		}
@@ -376,6 +379,9 @@ func (j *job) notes(p pair, src source) []string {
 	case summaries:
 		out = append(out, "summaries support no verdict: without requests or repeats nobody knows how far the figures scatter")
 	case *within:
+		if len(s.apart) > 0 {
+			out = append(out, "the runs sent different requests, which are not compared in pairs: "+some(s.apart))
+		}
 		if !j.opt.Noise.knows(p) && !p.a[0].entry.Predicted() {
 			out = append(out, "one run a side: drift between runs is not in the intervals; bench --repeat with --interleave, or a learned noise floor, puts it in")
 		}

@@ -30,6 +30,7 @@ const fewRequests = 8
 type within struct {
 	a, b   *taken
 	paired bool
+	apart  []string             // settings by which requests of equal lengths are not the same
 	wanted map[string][]float64 // percentiles by latency
 	found  map[string][]contrast
 	block  int     // longest used
@@ -37,7 +38,9 @@ type within struct {
 }
 
 func newWithin(a, b *taken, defs []def) *within {
-	w := &within{a: a, b: b, paired: sameRequests(a.slots, b.slots), wanted: map[string][]float64{}, found: map[string][]contrast{}, size: math.Inf(1)}
+	w := &within{a: a, b: b, wanted: map[string][]float64{}, found: map[string][]contrast{}, size: math.Inf(1)}
+	w.apart = a.entry.Run.DrawnApart(b.entry.Run) // whoever has records has a run
+	w.paired = len(w.apart) == 0 && sameLengths(a.slots, b.slots)
 	for _, d := range defs {
 		if d.latency != "" && d.pct > 0 {
 			w.wanted[d.latency] = append(w.wanted[d.latency], d.pct)
@@ -46,9 +49,9 @@ func newWithin(a, b *taken, defs []def) *within {
 	return w
 }
 
-// sameRequests reports whether two runs sent requests of the same lengths in the same order, but for a few
+// sameLengths reports whether two runs sent requests of the same lengths in the same order, but for a few
 // tokens of the text that keeps a cache from knowing them.
-func sameRequests(a, b []slot) bool {
+func sameLengths(a, b []slot) bool {
 	const few = 16
 	return len(a) > 0 && slices.EqualFunc(a, b, func(x, y slot) bool {
 		return x.id == y.id && x.out == y.out && max(x.in-y.in, y.in-x.in) <= few

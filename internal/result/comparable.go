@@ -52,6 +52,40 @@ func (r *Run) Comparable(o *Run) error {
 	return fmt.Errorf("runs %s and %s differ in %s", r.ID, o.ID, strings.Join(diffs, "; "))
 }
 
+// drawn are the settings that decide which requests a run sends, but for the salt before each of them.
+var drawn = []string{"load.seed", "dataset", "model.tokenizer"}
+
+// DrawnApart names the settings by which two runs sent different requests; none where both sent the same.
+// A prediction keeps no settings but its seed.
+func (r *Run) DrawnApart(o *Run) []string {
+	if len(r.Config) == 0 || len(o.Config) == 0 {
+		if r.Plan.Seed != o.Plan.Seed {
+			return []string{fmt.Sprintf("--seed %d against %d", r.Plan.Seed, o.Plan.Seed)}
+		}
+		return nil
+	}
+	a, errA := flatten(r.Config)
+	b, errB := flatten(o.Config)
+	if errA != nil || errB != nil {
+		return []string{"settings of one run are unreadable"}
+	}
+	keys := maps.Clone(a)
+	maps.Copy(keys, b)
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		own := withinTenant(key)
+		if a[key] == b[key] || own == "dataset.salt" || !within(own, drawn) {
+			continue
+		}
+		name := strings.ReplaceAll(key, dotInName, ".") + ":"
+		if key == "load.seed" {
+			name = "--seed"
+		}
+		out = append(out, fmt.Sprintf("%s %s against %s", name, or(a[key], "unset"), or(b[key], "unset")))
+	}
+	return out
+}
+
 func or(s, unset string) string {
 	if s == "" {
 		return unset
@@ -60,14 +94,21 @@ func or(s, unset string) string {
 }
 
 func matters(key string) bool {
-	within := func(parts []string) bool {
-		return slices.ContainsFunc(parts, func(p string) bool { return key == p || strings.HasPrefix(key, p+".") })
-	}
-	if rest, ok := strings.CutPrefix(key, "tenants."); ok { // the same rules hold within one
+	own := withinTenant(key)
+	return within(own, conditions) && !within(own, ignored) && (own == key || !within(own, sampled))
+}
+
+// withinTenant is the name of a setting without the tenant it is of: the same rules hold within one.
+func withinTenant(key string) string {
+	if rest, ok := strings.CutPrefix(key, "tenants."); ok {
 		_, key, _ = strings.Cut(rest, ".")
-		return within(conditions) && !within(ignored) && !within(sampled)
 	}
-	return within(conditions) && !within(ignored)
+	return key
+}
+
+// within reports whether a setting is one of some, or a part of one.
+func within(key string, parts []string) bool {
+	return slices.ContainsFunc(parts, func(p string) bool { return key == p || strings.HasPrefix(key, p+".") })
 }
 
 // flatten turns settings into paths and values; null counts as absent.
