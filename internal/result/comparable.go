@@ -35,13 +35,7 @@ func (r *Run) Comparable(o *Run) error {
 	if errA != nil || errB != nil {
 		return fmt.Errorf("runs %s and %s cannot be compared: settings of one are unreadable", r.ID, o.ID)
 	}
-	keys := maps.Clone(a)
-	maps.Copy(keys, b)
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if matters(key) {
-			note(strings.ReplaceAll(key, dotInName, "."), or(a[key], "unset"), or(b[key], "unset"))
-		}
-	}
+	diffs = append(diffs, differing(a, b, matters)...)
 	if len(diffs) == 0 {
 		return nil
 	}
@@ -69,12 +63,19 @@ func (r *Run) DrawnApart(o *Run) []string {
 	if errA != nil || errB != nil {
 		return []string{"settings of one run are unreadable"}
 	}
+	return differing(a, b, func(key string) bool {
+		own := withinTenant(key)
+		return own != "dataset.salt" && within(own, drawn)
+	})
+}
+
+// differing names the settings, of those that count, in which two runs differ.
+func differing(a, b map[string]string, counts func(key string) bool) []string {
 	keys := maps.Clone(a)
 	maps.Copy(keys, b)
-	var out []string
+	out, told := lengths(a, b)
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		own := withinTenant(key)
-		if a[key] == b[key] || own == "dataset.salt" || !within(own, drawn) {
+		if a[key] == b[key] || !counts(key) || told(key) {
 			continue
 		}
 		name := strings.ReplaceAll(key, dotInName, ".") + ":"
@@ -84,6 +85,24 @@ func (r *Run) DrawnApart(o *Run) []string {
 		out = append(out, fmt.Sprintf("%s %s against %s", name, or(a[key], "unset"), or(b[key], "unset")))
 	}
 	return out
+}
+
+// lengths names --isl and --osl where runs of one kind of dataset differ in them, by the lengths that were
+// sent. Either flag sets a length of every kind of dataset, which told then knows to be said.
+func lengths(a, b map[string]string) (diffs []string, told func(key string) bool) {
+	kind := strings.ReplaceAll(strings.Trim(a["dataset.name"], `"`), "-", "_")
+	var said []string
+	for _, l := range []struct{ flag, key string }{{"--isl", ".input_len"}, {"--osl", ".output_len"}} {
+		sent := "dataset." + kind + l.key
+		if a["dataset.name"] != b["dataset.name"] || a["dataset"+l.key] == b["dataset"+l.key] || a[sent] == b[sent] {
+			continue
+		}
+		diffs = append(diffs, fmt.Sprintf("%s %s against %s", l.flag, or(a[sent], "unset"), or(b[sent], "unset")))
+		said = append(said, l.key)
+	}
+	return diffs, func(key string) bool {
+		return strings.HasPrefix(key, "dataset.") && slices.ContainsFunc(said, func(end string) bool { return strings.HasSuffix(key, end) })
+	}
 }
 
 func or(s, unset string) string {

@@ -530,3 +530,22 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// --isl and --osl set a length of every kind of dataset: what differs is named once, as it was asked for.
+func TestLengthsAreNamedOnce(t *testing.T) {
+	of := func(dataset string) *Run { return &Run{ID: "r", Config: []byte(`{"dataset":` + dataset + `}`)} }
+	base := `{"name":"random","input_len":256,"random":{"input_len":256,"output_len":128},"sonnet":{"input_len":256,"output_len":150}}`
+	for other, want := range map[string]string{
+		base: "",
+		`{"name":"random","random":{"input_len":1024,"output_len":128},"sonnet":{"input_len":550,"output_len":150}}`:                         "differ in --isl 256 against 1024",
+		`{"name":"random","output_len":9,"random":{"input_len":1024,"output_len":9},"sonnet":{"input_len":550,"output_len":9}}`:              "differ in --isl 256 against 1024; --osl 128 against 9",
+		`{"name":"random","input_len":256,"random":{"input_len":64,"output_len":128},"sonnet":{"input_len":256,"output_len":150}}`:           "differ in dataset.random.input_len: 256 against 64",
+		`{"name":"sonnet","input_len":64,"random":{"input_len":64,"output_len":128},"sonnet":{"input_len":64,"output_len":150}}`:             `dataset.input_len: 256 against 64; dataset.name: "random" against "sonnet"; dataset.random.input_len: 256 against 64; dataset.sonnet.input_len: 256 against 64`,
+		`{"name":"random","input_len":8,"random":{"input_len":8,"output_len":128,"prefix_len":5},"sonnet":{"input_len":8,"output_len":150}}`: "differ in --isl 256 against 8; dataset.random.prefix_len: unset against 5",
+	} {
+		err := of(base).Comparable(of(other))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.HasSuffix(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", other, err, want)
+		}
+	}
+}
