@@ -2,8 +2,13 @@ package bench
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,5 +53,34 @@ func TestViewFollowsAnswers(t *testing.T) {
 	defer view.mu.Unlock()
 	if !view.want.Match(view.all) {
 		t.Errorf("the view never showed tokens and TTFT:\n%.2000s", view.all)
+	}
+}
+
+// TestVerdictSoFarCountsFailures: every second request fails, and the view says so in its verdict.
+func TestVerdictSoFarCountsFailures(t *testing.T) {
+	sim := start(t, serve.Config{Timetable: serve.TimetableConfig{TTFT: time.Millisecond, ITL: time.Millisecond}})
+	target, err := url.Parse(sim.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy, asked := httputil.NewSingleHostReverseProxy(target), atomic.Int64{}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && asked.Add(1)%2 == 0 {
+			http.Error(w, "no", http.StatusInternalServerError)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	defer srv.Close()
+	j := job(t, "--base-url", srv.URL, "--num-prompts", "20", "--max-concurrency", "2", "--random-input-len", "12", "--random-output-len", "4", "--skip-tokenizer-init", "--model", "spate-sim")
+	view := &seen{want: regexp.MustCompile(`never`), end: func(error) {}}
+	j.Config.Output.UI, j.Stderr, j.View = config.UIPlain, view, report.LiveOptions{Every: time.Hour}
+	if _, err := Run(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	view.mu.Lock()
+	defer view.mu.Unlock()
+	if !regexp.MustCompile(`failed: HTTP 500; verdict so far INVALID`).Match(view.all) {
+		t.Errorf("half of all requests failed:\n%.2000s", view.all)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"spate/internal/call"
 )
 
 // LiveOptions say what the output of a live view can do.
@@ -144,7 +146,9 @@ func (l *Live) stop() error {
 		l.erase(&b)
 		b.WriteString(showCursor)
 	}
-	b.WriteString(Line(l.snap()) + "\n")
+	last := l.snap()
+	last.Left = call.Unset // it is over
+	b.WriteString(Line(last) + "\n")
 	_, err := l.w.Write(b.Bytes())
 	return err
 }

@@ -201,7 +201,7 @@ func TestLiveOnATerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := scr.text()
-		if !scr.cursor || got[0] != "a message without an end" || strings.Join(got[2:], "") != Line(snap) {
+		if !scr.cursor || got[0] != "a message without an end" || strings.Join(got[2:], "") != lastLine(snap) {
 			t.Errorf("after the end: cursor %v, screen %q", scr.cursor, got)
 		}
 	})
@@ -238,7 +238,7 @@ func TestConsole(t *testing.T) {
 		}
 		say("after\n")
 		got := scr.text()
-		if n := len(got); !scr.cursor || got[2] != "interrupted: waiting" || got[n-2] != "after" || strings.Join(got[3:n-2], "") != Line(snapshot()) {
+		if n := len(got); !scr.cursor || got[2] != "interrupted: waiting" || got[n-2] != "after" || strings.Join(got[3:n-2], "") != lastLine(snapshot()) {
 			t.Errorf("after the end: cursor %v, screen %q", scr.cursor, got)
 		}
 	})
@@ -277,7 +277,7 @@ func TestLiveWithoutATerminal(t *testing.T) {
 		}
 		_, _ = l.Write([]byte("after\n"))
 		line := Line(snapshot()) + "\n"
-		if want := strings.Repeat(line, 4) + "after\n"; b.String() != want { // at 10, 20, 30 s and the end
+		if want := strings.Repeat(line, 3) + lastLine(snapshot()) + "\nafter\n"; b.String() != want { // at 10, 20, 30 s and the end
 			t.Errorf("got:\n%s", b.String())
 		}
 		if strings.Contains(b.String(), "\x1b") {
@@ -299,5 +299,28 @@ func TestTerminalOfAFile(t *testing.T) {
 	opt := Terminal(-1, func(string) string { return "" })
 	if opt.TTY || opt.Color || opt.Width() != defaultWidth {
 		t.Errorf("no file at all looks like %+v", opt)
+	}
+}
+
+// lastLine is what a view leaves when the run is over.
+func lastLine(s Snapshot) string {
+	s.Left = call.Unset
+	return Line(s)
+}
+
+// TestNothingIsLeftAtTheEnd: the last line tells no time that is left, however far off the end was thought to be.
+func TestNothingIsLeftAtTheEnd(t *testing.T) {
+	for _, tty := range []bool{false, true} {
+		var out bytes.Buffer
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		snap := func() Snapshot { return Snapshot{Phase: "measuring", Done: 48, Left: 3 * time.Second} }
+		if err := NewLive(&out, snap, LiveOptions{TTY: tty, Every: time.Hour}).Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		_, last, _ := strings.Cut(out.String(), "[0:00]")
+		if !strings.Contains(last, "48 done") || strings.Contains(last, " left") {
+			t.Errorf("terminal %v: last line %q", tty, last)
+		}
 	}
 }

@@ -25,6 +25,8 @@ type Progress struct {
 	phase  string
 	until  time.Duration
 	began  time.Duration
+	warmed bool          // a warm-up came first
+	first  time.Duration // when the first measured request was sent; call.Unset before one has ended
 	done   int64
 	ended  int64 // of those counted by Sent
 	failed int
@@ -73,6 +75,7 @@ func NewProgress(total int) *Progress {
 		ttft:   hdrhistogram.New(1, highest, 3),
 		itl:    hdrhistogram.New(1, highest, 3),
 		until:  call.Unset,
+		first:  call.Unset,
 	}
 	p.total.Store(int64(total))
 	return p
@@ -99,8 +102,12 @@ func (p *Progress) Record(r *call.Record) error {
 	if r.Sent >= 0 {
 		p.ended++
 	}
+	p.warmed = p.warmed || r.Phase == call.Warmup
 	if r.Phase != call.Measure || r.Retried {
 		return nil
+	}
+	if r.Sent >= 0 && (p.first < 0 || r.Sent < p.first) {
+		p.first = r.Sent
 	}
 	p.done++
 	if r.Outcome != call.OK {
@@ -149,6 +156,9 @@ func (p *Progress) Snapshot(now time.Duration) Snapshot {
 	if from := p.remember(cur); cur.at > from.at {
 		secs := (cur.at - from.at).Seconds()
 		s.SentRate = float64(cur.sent-from.sent) / secs
+		if p.warmed && p.first > from.at && p.first < cur.at {
+			secs = (cur.at - p.first).Seconds() // what follows is not counted during the warm-up
+		}
 		s.DoneRate = float64(cur.done-from.done) / secs
 		s.OutRate = max(0, float64(cur.tokens-from.tokens)/secs) // an answer that fails takes its tokens with it
 	}

@@ -94,6 +94,26 @@ func TestProgressCountsOnlyFates(t *testing.T) {
 	}
 }
 
+// TestRatesLeaveTheWarmUpOut: two seconds of warm-up, then 24 requests of 10 tokens within two seconds.
+func TestRatesLeaveTheWarmUpOut(t *testing.T) {
+	p := NewProgress(0)
+	p.SetPhase("measuring", 0, 4*time.Second)
+	for i := range 48 {
+		p.Sent()
+		r := finished(i, time.Duration(i)*time.Second/12, 10)
+		if i < 24 {
+			r.Phase = call.Warmup
+		}
+		if err := p.Record(&r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := p.Snapshot(4 * time.Second)
+	near(t, "sent rate", s.SentRate, 12)
+	near(t, "done rate", s.DoneRate, 12)
+	near(t, "output rate", s.OutRate, 120)
+}
+
 func TestProgressIsSafe(t *testing.T) {
 	p := NewProgress(800)
 	var wg sync.WaitGroup
