@@ -120,7 +120,9 @@ func divide(own *pflag.FlagSet, args []string) (mine, bench []string, err error)
 			if i++; i >= len(args) {
 				return nil, nil, fmt.Errorf("--%s needs a value", flag.Name)
 			}
-			value, joined = args[i], true
+			if value, joined = args[i], true; flag.Name == "predict" && strings.HasPrefix(value, "-") {
+				return nil, nil, noProfile(args[i:])
+			}
 		}
 		if joined {
 			mine = append(mine, "--"+flag.Name+"="+value)
@@ -129,6 +131,18 @@ func divide(own *pflag.FlagSet, args []string) (mine, bench []string, err error)
 		}
 	}
 	return mine, bench, nil
+}
+
+// noProfile is the error for a --predict that a flag follows. The profile may be where tune takes it: after --sim.
+func noProfile(after []string) error {
+	name, value, joined := strings.Cut(after[0], "=")
+	if !joined && len(after) > 1 {
+		value = after[1]
+	}
+	if name != "--sim" || value == "" {
+		value = "PROFILE"
+	}
+	return fmt.Errorf("--predict needs a profile, not %s: say --predict=%s (spate predict --list shows all)", name, value)
 }
 
 func (o *sweepOptions) divide(own *pflag.FlagSet, args []string) error {

@@ -88,7 +88,7 @@ func (h *hunted) print(r *tune.Report) error {
 	if why := r.WhatMattered(); why != "" {
 		fmt.Fprintf(b, "%s\n", why)
 	}
-	fmt.Fprintf(b, "%d servers started in all phases, %d failed.\n", r.Starts, r.Failed)
+	fmt.Fprintf(b, "%s in all phases, %d failed.\n", r.Tried(), r.Failed)
 	if r.Predicted != "" && len(r.Trials) > 1 {
 		fmt.Fprintf(b, "Try first:\n")
 	}

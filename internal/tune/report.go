@@ -60,6 +60,14 @@ func (r *Report) winner(b *strings.Builder) {
 	}
 }
 
+// Tried says how many servers were started; in a prediction none was.
+func (r *Report) Tried() string {
+	if r.Predicted != "" {
+		return fmt.Sprintf("%d settings simulated", r.Starts)
+	}
+	return fmt.Sprintf("%d servers started", r.Starts)
+}
+
 func (r *Report) facts(b *strings.Builder) {
 	f := r.File
 	fmt.Fprintf(b, "- Objective: %s %s\n", map[bool]string{true: "the smallest", false: "the largest"}[f.Objective.Smaller], f.Objective.Title())
@@ -71,12 +79,12 @@ func (r *Report) facts(b *strings.Builder) {
 	}
 	in := "in " + duration(r.SpentS)
 	if r.Predicted != "" {
-		in = "that would take " + duration(r.SpentS) + " with real servers"
+		in = "which would take " + duration(r.SpentS) + " with real servers"
 	}
 	if r.LeftOut != "" {
 		fmt.Fprintf(b, "- %s\n", r.LeftOut)
 	}
-	fmt.Fprintf(b, "- %d servers started %s, %d failed; %d of the settings came from the simulator\n", r.Starts, in, r.Failed, r.Seeds)
+	fmt.Fprintf(b, "- %s %s, %d failed; %d of the settings came from the simulator\n", r.Tried(), in, r.Failed, r.Seeds)
 	if r.Doubt != "" {
 		fmt.Fprintf(b, "- %s%s\n", strings.ToUpper(r.Doubt[:1]), r.Doubt[1:])
 	}
