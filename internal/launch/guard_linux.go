@@ -137,10 +137,19 @@ func (g *guard) kill() {
 	for end := time.Now().Add(killFor); !g.done(); {
 		g.signal(syscall.SIGKILL)
 		endCgroup(g.cgroup)
-		chase(os.Getpid())
+		g.chase()
 		if time.Now().After(end) {
 			os.Exit(1) //nolint:forbidigo // the guard is a process of its own, and what it waits for will not end
 		}
+	}
+}
+
+// chase kills this process's children for a moment. It holds the lock: what cleans up starts after it and is not killed.
+func (g *guard) chase() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.over {
+		chase(os.Getpid())
 	}
 }
 
