@@ -19,7 +19,7 @@ RACE     := $(if $(CC_FOUND),-race,)
 PLATFORMS := linux/arm64 darwin/arm64 windows/amd64
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test check format vet lint vulns tidy arch cross bench fidelity real-engine race attack fuzz clean
+.PHONY: help demo build test check format vet lint vulns tidy arch cross bench fidelity real-engine race attack soak fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,6 +97,9 @@ race: build ## spate beside other benchmark clients; installs them (gigabytes) i
 
 attack: ## hostile servers, damaged files, kills and full disks against spate: the long form; minutes
 	@SPATE_ATTACK=long $(GO) test -count=1 -v -timeout 60m ./internal/attack
+
+soak: build ## a run of SECONDS (3600) at RATE (500) requests a second: do memory and descriptors stay flat? samples in WORK
+	@sh scripts/soak.sh bin/spate $(or $(SECONDS),3600) $(or $(RATE),500) '$(or $(WORK),soak)'
 
 fuzz: ## each fuzz target for FUZZTIME (20s)
 	@for d in $$(grep -rls '^func Fuzz' --include='*_test.go' cmd internal | xargs -n1 dirname | sort -u); do \
