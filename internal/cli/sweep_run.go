@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -366,6 +367,9 @@ func (m *measuring) tables(o *sweepOptions, f *sweep.Folder, out *sweep.Outcome)
 	err := sideBySide(&b, f, out, m.p.width())
 	if err != nil {
 		return err
+	}
+	if why := sweep.Reasons(f.Plan, out.Entries); len(why) > 0 {
+		fmt.Fprintf(&b, "\nWhy not every run is VALID\n\n- %s\n", strings.Join(why, "\n- "))
 	}
 	if _, err := m.p.Stdout.Write(b.Bytes()); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)

@@ -118,6 +118,9 @@ func (r *Report) Hold(ts Thresholds, strict bool) {
 		if untold > len(unsure) {
 			g.Why += fmt.Sprintf(" (%d of the %d metrics that cannot be told)", len(unsure), untold)
 		}
+		if g.Passed {
+			g.Why += "; with --fail-unsure this fails"
+		}
 	default:
 		g.Why = "nothing is worse than allowed"
 	}

@@ -45,23 +45,28 @@ func Brief(w io.Writer, run *result.Run) error {
 	return err
 }
 
-// briefJudgement is the verdict with the first checks that did not pass, a line each, and what to do about the first.
+// briefJudgement is the verdict with the first checks that did not pass, a line each, the names of the others, and what
+// to do about the first.
 func briefJudgement(s *sheet, run *result.Run) {
 	grade(s, run)
 	bad := run.Verdict.Bad()
 	if len(bad) == 0 {
 		return
 	}
-	title := "Checks not passed"
-	if len(bad) > briefChecks {
-		title += fmt.Sprintf(" (%d of %d)", briefChecks, len(bad))
-	}
-	s.section(title, "figure", "bound")
-	for _, f := range bad[:min(len(bad), briefChecks)] {
+	s.section("Checks not passed", "figure", "bound")
+	shown := min(len(bad), briefChecks)
+	for _, f := range bad[:shown] {
 		checkRow(s, f)
 	}
+	if rest := bad[shown:]; len(rest) > 0 {
+		names := make([]string, len(rest))
+		for i, f := range rest {
+			names[i] = f.Name
+		}
+		s.hang("  and: ", strings.Join(names, ", "))
+	}
 	if bad[0].Hint != "" {
-		s.WriteString(clip("  hint: "+bad[0].Hint, maxColumns) + "\n")
+		s.hang("  hint: ", bad[0].Hint)
 	}
 }
 
@@ -101,7 +106,12 @@ func briefFates(s *sheet, m *metrics.Summary) {
 	}
 	s.section(fmt.Sprintf("Not answered: %d of %d", m.Tally.Due-m.Tally.OK, m.Tally.Due), "requests")
 	for _, k := range kinds[:min(len(kinds), briefFailures)] {
-		s.put("  "+k.Name(), []string{strconv.Itoa(k.Count), " " + harmless(k.Example)})
+		if len(k.Example) < maxColumns/2 {
+			s.row(k.Name(), strconv.Itoa(k.Count), " "+harmless(k.Example))
+			continue
+		}
+		s.row(k.Name(), strconv.Itoa(k.Count))
+		s.hang("    ", clip(harmless(k.Example), 2*maxColumns))
 	}
 }
 

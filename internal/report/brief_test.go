@@ -45,6 +45,12 @@ func TestBriefFitsAScreen(t *testing.T) {
 			if n := strings.Count(b.String(), "\n"); n > screenLines {
 				t.Errorf("%d lines:\n%s", n, b.String())
 			}
+			words := strings.Join(strings.Fields(b.String()), " ")
+			for i, f := range run.Verdict.Bad() {
+				if !strings.Contains(words, f.Name) || i == 0 && !strings.Contains(words, strings.TrimSpace(f.Hint)) {
+					t.Errorf("%s or its hint is not there whole:\n%s", f.Name, b.String())
+				}
+			}
 			golden(t, "brief-"+c.name+".txt", b.String())
 		})
 	}

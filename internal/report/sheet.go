@@ -47,7 +47,8 @@ func (s *sheet) fact(label, words string) {
 	s.hang(fmt.Sprintf("  %-*s ", labelWidth-2, label), words)
 }
 
-// hang adds a sentence behind its lead; further lines are indented by as much.
+// hang adds a sentence behind its lead; further lines are indented by as much. A word longer than a line, such as a
+// path, stays whole: it is there to be copied.
 func (s *sheet) hang(lead, words string) {
 	indent := strings.Repeat(" ", min(len(lead), maxColumns/2))
 	line := lead
@@ -60,7 +61,7 @@ func (s *sheet) hang(lead, words string) {
 		if !fresh {
 			line += " "
 		}
-		line, fresh = line+clip(w, maxColumns-len(indent)), false
+		line, fresh = line+w, false
 	}
 	s.WriteString(strings.TrimRight(line, " ") + "\n")
 }

@@ -64,10 +64,10 @@ func Render(s Snapshot, width int, color bool) []string {
 		join(width, color, latencyCells(s)),
 	}
 	if s.Failed > 0 || len(s.Errors) > 0 {
-		lines = append(lines, join(width, color, []cell{{errorText(s), red}}))
+		lines = append(lines, wrap(width, color, cell{errorText(s), red})...)
 	}
 	if s.Verdict != "" {
-		lines = append(lines, join(width, color, []cell{{verdictText(s), verdictColor(s.Verdict)}}))
+		lines = append(lines, wrap(width, color, cell{verdictText(s), verdictColor(s.Verdict)})...)
 	}
 	return lines
 }
@@ -201,13 +201,35 @@ func join(width int, color bool, cells []cell) string {
 			b.WriteString(gap)
 			used += len(gap)
 		}
-		if color && c.color != plain {
-			text = "\x1b[" + c.color + "m" + text + "\x1b[0m"
-		}
-		b.WriteString(text)
+		b.WriteString(paint(text, c.color, color))
 		used += len(clip(c.text, width))
 	}
 	return b.String()
+}
+
+func paint(text, with string, color bool) string {
+	if !color || with == plain {
+		return text
+	}
+	return "\x1b[" + with + "m" + text + "\x1b[0m"
+}
+
+// wrap breaks a message at the margin, so that its end can be read too; words longer than a line are cut.
+func wrap(width int, color bool, c cell) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(ascii(c.text)) {
+		word = clip(word, width)
+		switch {
+		case line == "":
+			line = word
+		case len(line)+1+len(word) <= width:
+			line += " " + word
+		default:
+			lines, line = append(lines, paint(line, c.color, color)), word
+		}
+	}
+	return append(lines, paint(line, c.color, color))
 }
 
 // clip cuts s, which is ASCII but for what a server may have put into a note, to n columns.

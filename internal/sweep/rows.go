@@ -180,7 +180,8 @@ func Medians(p *Plan, entries []runs.Entry) (head []string, rows [][]string) {
 	return head, rows
 }
 
-func (p *Plan) medians(pt *Point, entries []runs.Entry) []string {
+// results are the runs of a point.
+func (p *Plan) results(pt *Point, entries []runs.Entry) []*runs.Entry {
 	var all []*runs.Entry
 	for r := 1; r <= p.Repeat; r++ {
 		key := p.Key(Step{Point: pt, Repeat: r})
@@ -188,6 +189,11 @@ func (p *Plan) medians(pt *Point, entries []runs.Entry) []string {
 			all = append(all, &entries[i])
 		}
 	}
+	return all
+}
+
+func (p *Plan) medians(pt *Point, entries []runs.Entry) []string {
+	all := p.results(pt, entries)
 	var found []*metrics.Summary
 	basis := runs.BasisOf(all)
 	for _, e := range all {

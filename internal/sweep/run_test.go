@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -258,6 +259,33 @@ func TestSaltsDifferFromRunToRun(t *testing.T) {
 	Salted(cfg, string(Salt), "x")
 	if cfg.Dataset.Salt != "mine" {
 		t.Errorf("the user's salt became %q", cfg.Dataset.Salt)
+	}
+}
+
+// TestReasons: whoever reads SUSPECT or INVALID in the table reads below it why, and where.
+func TestReasons(t *testing.T) {
+	p := planned(t, "repeat: 2\ngrid: {request-rate: [2, 10, 20]}")
+	late := func(level verdict.Level, ms float64) verdict.Finding {
+		return verdict.Finding{Name: "send_lag", Level: level, Figure: ms, Bound: 1, Sentence: fmt.Sprintf("p99 send lag %v ms.", ms)}
+	}
+	hits := verdict.Finding{Name: "prefix_cache", Level: verdict.Suspect, Figure: 0.5, Bound: 0.1, Sentence: "50 % came from the cache."}
+	found := [][]verdict.Finding{nil, {hits}, {late(verdict.Invalid, 30), hits}, {late(verdict.Invalid, 90)}, {late(verdict.Invalid, 60), hits}, {late(verdict.Suspect, 2)}}
+	var entries []runs.Entry
+	for i := range found {
+		run := &result.Run{ID: p.Key(Step{&p.Points[i/2], 1 + i%2})}
+		run.Verdict.Findings = found[i]
+		entries = append(entries, runs.Entry{ID: run.ID, Run: run})
+	}
+	want := []string{
+		"INVALID at request-rate=10, request-rate=20, 3 runs (send_lag): the worst: p99 send lag 90 ms.",
+		"SUSPECT at all 3 points, 3 runs (prefix_cache): the worst: 50 % came from the cache.",
+		"SUSPECT at request-rate=20, 1 run (send_lag): p99 send lag 2 ms.",
+	}
+	if got := Reasons(p, entries); !slices.Equal(got, want) {
+		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	}
+	if got := Reasons(p, entries[:1]); len(got) != 0 {
+		t.Errorf("a valid run has reasons: %q", got)
 	}
 }
 

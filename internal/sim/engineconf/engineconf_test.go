@@ -121,7 +121,7 @@ func TestStartRefusals(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"--gpu H100", "no model"},
-		{"Qwen3-8B", "no GPU: name one with --gpu"},
+		{"Qwen3-8B", "no GPU for Qwen3-8B: add --gpu H100, or another of A10, "},
 		{"Qwen3-9B --gpu H100", "did you mean"},
 		{"Qwen3-8B --gpu H100 --engine-version main", "not one such as"},
 		{"Qwen3-8B --gpu H100 --node-link x", "not in the catalog"},

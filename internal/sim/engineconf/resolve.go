@@ -77,7 +77,7 @@ func (c *Conf) parts() error {
 		return err
 	}
 	if s.GPU == "" {
-		return fmt.Errorf("no GPU: name one with --gpu, such as %s", strings.Join(catalog.GPUNames()[:6], ", "))
+		return noGPU(s.Model)
 	}
 	if c.GPU, err = catalog.FindGPU(s.GPU); err != nil {
 		return err
@@ -89,6 +89,11 @@ func (c *Conf) parts() error {
 		return err
 	}
 	return c.formats()
+}
+
+// noGPU says what to type: the model is known, and any GPU of the catalog will do.
+func noGPU(model string) error {
+	return fmt.Errorf("no GPU for %s: add --gpu H100, or another of %s", model, strings.Join(catalog.GPUNames(), ", "))
 }
 
 // formats applies dtype, quantization and kv-cache-dtype.
