@@ -12,7 +12,7 @@ import (
 	"spate/internal/config"
 	"spate/internal/driver"
 	"spate/internal/infile"
-	settings "spate/internal/load"
+	settings "spate/internal/load/build"
 	"spate/internal/recorder"
 	"spate/internal/rng"
 	"spate/internal/schedule"

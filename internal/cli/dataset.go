@@ -20,7 +20,7 @@ import (
 	"spate/internal/config"
 	"spate/internal/flags"
 	"spate/internal/infile"
-	"spate/internal/load"
+	"spate/internal/load/build"
 	"spate/internal/rng"
 	"spate/internal/tokenizer"
 	"spate/internal/trace"
@@ -123,7 +123,7 @@ func statsOf(ctx context.Context, p Process, r *flags.Result, block int) (*workl
 	if err != nil {
 		return nil, err
 	}
-	wcfg := load.Workload(c, openDataset, c.Model.SkipTokenizerInit)
+	wcfg := build.Workload(c, openDataset, c.Model.SkipTokenizerInit)
 	wcfg.HF.Look(p.getenv, p.home())
 	wcfg.Endless = false
 	stream, err := workload.New(wcfg, workload.Wrap(tok), nil)
@@ -156,11 +156,11 @@ func openDataset(path string) (workload.File, error) { return infile.Dataset(pat
 
 // arrivals looks at when requests would go.
 func (st *workloadStats) arrivals(c *config.Bench, stream *workload.Stream, n int) error {
-	a, err := load.NewArrivals(&c.Load, max(n, 1))
+	a, err := build.NewArrivals(&c.Load, max(n, 1))
 	if c.SelfTimed() {
 		var times []time.Duration
 		if times, err = stream.Times(); err == nil {
-			a, err = load.Timed(&c.Load, times)
+			a, err = build.Timed(&c.Load, times)
 		}
 	}
 	if err != nil {
@@ -354,7 +354,7 @@ func (f *makeFlags) make(chunk int) ([]trace.Row, error) {
 	spec := trace.Spec{Requests: f.requests, Chunk: chunk, Groups: f.groups, Share: f.share, Length: lengths, Group: rng.New(f.seed, "groups").IntN}
 	if !math.IsInf(f.rate, 1) {
 		c := config.Load{RequestRate: config.Float(f.rate), Burstiness: config.Float(f.burst), Seed: int64(f.seed)}
-		a, err := load.NewArrivals(&c, f.requests)
+		a, err := build.NewArrivals(&c, f.requests)
 		if err != nil {
 			return nil, err
 		}

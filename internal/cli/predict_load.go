@@ -15,7 +15,7 @@ import (
 	"spate/internal/call"
 	"spate/internal/config"
 	"spate/internal/flags"
-	"spate/internal/load"
+	"spate/internal/load/build"
 	"spate/internal/predict"
 	"spate/internal/sim/cluster"
 	"spate/internal/sim/kv"
@@ -132,7 +132,7 @@ func loadFromFile(p Process, c *config.Bench) (*predict.Load, error) {
 	if tok == nil {
 		say(p.Stderr, "note: no tokenizer at hand (--tokenizer PATH): lengths are estimates, and prompts are taken to share nothing\n")
 	}
-	wcfg := load.Workload(c, openDataset, c.Model.SkipTokenizerInit)
+	wcfg := build.Workload(c, openDataset, c.Model.SkipTokenizerInit)
 	wcfg.HF.Look(p.getenv, p.home())
 	wcfg.SkipTemplate = true // a template adds tokens, and which one is the server's affair
 	return predict.NewLoadFrom(c, func(n int) ([]predict.Request, error) {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"spate/internal/config"
-	"spate/internal/load"
+	"spate/internal/load/build"
 	"spate/internal/metrics"
 	"spate/internal/profile"
 	"spate/internal/rng"
@@ -56,7 +56,7 @@ func NewLoadFrom(c *config.Bench, source Source) (*Load, error) {
 		}
 		n = len(list)
 	}
-	a, err := load.NewArrivals(&c.Load, n)
+	a, err := build.NewArrivals(&c.Load, n)
 	if err != nil {
 		return nil, err
 	}

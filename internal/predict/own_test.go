@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"spate/internal/config"
-	"spate/internal/load"
+	"spate/internal/load/build"
 	"spate/internal/profile"
 	"spate/internal/sim/cluster"
 	"spate/internal/sim/kv"
@@ -54,7 +54,7 @@ func TestLoadsAreDueAsBenchSendsThem(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, err := load.NewArrivals(&cfg.Load, cfg.Load.NumPrompts)
+			a, err := build.NewArrivals(&cfg.Load, cfg.Load.NumPrompts)
 			if err != nil {
 				t.Fatal(err)
 			}

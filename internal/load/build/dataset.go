@@ -1,4 +1,4 @@
-package load
+package build
 
 import (
 	"encoding/json"
