@@ -9,7 +9,7 @@ var levels = []struct {
 	{"words; opening files", []string{"escape", "infile", "nearest", "secret"}},
 	{"vocabulary, arithmetic, parts of an engine", []string{"arrow", "call", "enginelog", "media", "protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "stats", "tokenizer", "tokenizer/chat", "trace"}},
 	{"what to send, when, to whom; what came back; an engine", []string{"chart", "client", "launch", "metrics", "probe", "record", "recorder", "schedule", "search", "sim", "workload"}},
-	{"sending, judging, settings; engines at work", []string{"config", "driver", "observe", "sim/cluster", "verdict"}},
+	{"sending, judging, settings; engines at work", []string{"settings/config", "driver", "observe", "sim/cluster", "verdict"}},
 	{"the file of a run; reading command lines; an embedded server", []string{"capacity", "flags", "load/build/build", "result", "sim/engineconf", "sim/serve"}},
 	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "alarms", "harvest", "interop", "profile", "sim/wall"}},
 	{"views; what was not measured; a simulated server", []string{"explain", "predict", "runs", "sim/instance"}},
@@ -47,7 +47,7 @@ var machine = []struct {
 	{"cli", []string{"net", "os", "os/exec", "os/signal", "golang.org/x/term"}, "is the process's face"},
 	{"client", []string{"net", "net/http", "net/http/httptrace", "os", "syscall", "golang.org/x/sys/unix"}, "owns the sockets of the load"},
 	{"cmd/spate", []string{"os", "os/signal", "syscall"}, "is the process"},
-	{"config", []string{"net"}, "joins a host and a port; opens nothing"},
+	{"settings/config", []string{"net"}, "joins a host and a port; opens nothing"},
 	{"driver", []string{"golang.org/x/sys/unix"}, "sleeps to an absolute time on its own thread"},
 	{"gotest", []string{"net", "net/http", "os", "os/exec", "os/signal"}, "is a program that runs go test and keeps port 8000 taken meanwhile"},
 	{"infile", []string{"os", "syscall"}, "opens the files that users name"},
@@ -77,7 +77,7 @@ var touching = []string{
 
 // timeless packages never read a clock or wait: the same input gives the same output, at any time.
 var timeless = []string{
-	"arrow", "chart", "compare", "config", "curve", "enginelog", "escape", "evidence", "explain", "flags", "harvest", "interop", "load/build/build", "metrics", "nearest", "page", "picture", "rng", "schedule", "search", "secret", "stats", "table", "tokenizer", "tokenizer/chat", "trace", "verdict", "workload",
+	"arrow", "chart", "compare", "settings/config", "curve", "enginelog", "escape", "evidence", "explain", "flags", "harvest", "interop", "load/build/build", "metrics", "nearest", "page", "picture", "rng", "schedule", "search", "secret", "stats", "table", "tokenizer", "tokenizer/chat", "trace", "verdict", "workload",
 	"sim", "sim/catalog", "sim/cluster", "sim/des", "sim/engineconf", "sim/kv", "sim/latency",
 }
 

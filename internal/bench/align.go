@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"spate/internal/call"
-	"spate/internal/config"
+	"spate/internal/settings/config"
 	"spate/internal/workload"
 )
 

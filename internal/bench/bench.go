@@ -18,12 +18,12 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/client"
-	"spate/internal/config"
 	"spate/internal/driver"
 	"spate/internal/metrics"
 	"spate/internal/recorder"
 	"spate/internal/report"
 	"spate/internal/result"
+	"spate/internal/settings/config"
 )
 
 // Job is one run to do.

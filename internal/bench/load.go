@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/config"
 	"spate/internal/driver"
 	"spate/internal/infile"
 	settings "spate/internal/load/build"
 	"spate/internal/recorder"
 	"spate/internal/rng"
 	"spate/internal/schedule"
+	"spate/internal/settings/config"
 	"spate/internal/workload"
 )
 

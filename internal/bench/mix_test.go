@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"spate/internal/call"
-	"spate/internal/config"
+	"spate/internal/settings/config"
 )
 
 // TestModelMix checks that names are asked for as often as their weights say, and the same way each time.

@@ -17,12 +17,12 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/client"
-	"spate/internal/config"
 	"spate/internal/metrics"
 	"spate/internal/observe"
 	"spate/internal/probe"
 	"spate/internal/recorder"
 	"spate/internal/result"
+	"spate/internal/settings/config"
 	"spate/internal/verdict"
 )
 

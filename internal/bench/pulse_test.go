@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/config"
 	"spate/internal/report"
+	"spate/internal/settings/config"
 	"spate/internal/sim/serve"
 )
 

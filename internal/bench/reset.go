@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"spate/internal/client"
-	"spate/internal/config"
+	"spate/internal/settings/config"
 )
 
 // ResetCache asks every server of a run to forget the prompts it has seen, with the run's headers and TLS settings:

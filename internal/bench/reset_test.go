@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"spate/internal/config"
+	"spate/internal/settings/config"
 )
 
 // resetting are settings of a run against a server, with a key and a header.

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/config"
 	"spate/internal/metrics"
 	"spate/internal/result"
+	"spate/internal/settings/config"
 )
 
 // TestUnmetWithoutFigure tells why there is nothing to hold an objective against.

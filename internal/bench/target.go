@@ -11,12 +11,12 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/client"
-	"spate/internal/config"
 	"spate/internal/infile"
 	"spate/internal/probe"
 	"spate/internal/report"
 	"spate/internal/result"
 	"spate/internal/secret"
+	"spate/internal/settings/config"
 )
 
 // target is the server to measure and how it is spoken to.

@@ -7,11 +7,11 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/client"
-	"spate/internal/config"
 	"spate/internal/driver"
 	"spate/internal/metrics"
 	"spate/internal/recorder"
 	"spate/internal/report"
+	"spate/internal/settings/config"
 	"spate/internal/verdict"
 )
 

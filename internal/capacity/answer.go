@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"spate/internal/config"
+	"spate/internal/settings/config"
 )
 
 // Verdict is what kind of answer a search came to.

@@ -14,7 +14,7 @@ import (
 	"math"
 	"strings"
 
-	"spate/internal/config"
+	"spate/internal/settings/config"
 )
 
 // By is what a search varies.

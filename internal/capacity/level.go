@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"spate/internal/config"
+	"spate/internal/settings/config"
 )
 
 // State is what the probes of one load say about its objectives.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"spate/internal/config"
 	"spate/internal/metrics"
+	"spate/internal/settings/config"
 	"spate/internal/stats"
 	"spate/internal/verdict"
 )

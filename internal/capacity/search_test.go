@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"spate/internal/config"
 	"spate/internal/rng"
+	"spate/internal/settings/config"
 	"spate/internal/stats"
 	"spate/internal/verdict"
 )

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/config"
 	"spate/internal/metrics"
+	"spate/internal/settings/config"
 	"spate/internal/stats"
 )
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"spate/internal/config"
 	"spate/internal/flags"
+	"spate/internal/settings/config"
 )
 
 // otherBenches are the siblings of vllm bench serve.

@@ -10,11 +10,11 @@ import (
 	"slices"
 
 	"spate/internal/bench"
-	"spate/internal/config"
 	"spate/internal/probe"
 	"spate/internal/report"
 	"spate/internal/result"
 	"spate/internal/secret"
+	"spate/internal/settings/config"
 	"spate/internal/sim/instance"
 	"spate/internal/sim/serve"
 	"spate/internal/sim/wall"

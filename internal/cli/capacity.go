@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"spate/internal/capacity"
-	"spate/internal/config"
 	"spate/internal/result"
 	"spate/internal/secret"
+	"spate/internal/settings/config"
 	"spate/internal/sweep"
 )
 

@@ -16,11 +16,11 @@ import (
 	"spate/internal/bench"
 	"spate/internal/call"
 	"spate/internal/capacity"
-	"spate/internal/config"
 	"spate/internal/driver"
 	"spate/internal/result"
 	"spate/internal/runs"
 	"spate/internal/secret"
+	"spate/internal/settings/config"
 	"spate/internal/sweep"
 	"spate/internal/verdict"
 )

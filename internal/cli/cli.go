@@ -1,6 +1,6 @@
 // Package cli is the command line of spate: one file per command, each turning flags into settings,
 // making one call and printing what comes back. It owns exit codes and hints. cmd/spate calls Run;
-// below it stand internal/flags, internal/config and internal/bench. Read this file, then bench.go.
+// below it stand internal/flags, internal/settings/config and internal/bench. Read this file, then bench.go.
 package cli
 
 import (
@@ -16,11 +16,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"spate/internal/config"
 	"spate/internal/escape"
 	"spate/internal/flags"
 	"spate/internal/launch"
 	"spate/internal/secret"
+	"spate/internal/settings/config"
 	"spate/internal/store"
 )
 

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate/internal/compare"
-	"spate/internal/config"
 	"spate/internal/escape"
 	"spate/internal/runs"
+	"spate/internal/settings/config"
 	"spate/internal/store"
 	"spate/internal/table"
 )

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"spate/internal/bench"
-	"spate/internal/config"
 	"spate/internal/dialect"
 	"spate/internal/report"
+	"spate/internal/settings/config"
 )
 
 // compat is a run in another tool's dialect.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"spate/internal/config"
+	"spate/internal/settings/config"
 	"spate/internal/tokenizer"
 	"spate/internal/trace"
 	"spate/internal/workload"

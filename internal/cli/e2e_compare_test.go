@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"spate/internal/compare"
-	"spate/internal/config"
 	"spate/internal/flags"
 	"spate/internal/result"
+	"spate/internal/settings/config"
 )
 
 // seriesOf runs `spate bench` over real sockets against embedded servers, and reads what it left.

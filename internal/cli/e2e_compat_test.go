@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/config"
 	"spate/internal/schedule"
+	"spate/internal/settings/config"
 )
 
 // routedServer answers chats and notes the routing key of each.

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/call"
-	"spate/internal/config"
+	"spate/internal/settings/config"
 	"spate/internal/sim/serve"
 )
 

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate/internal/call"
-	"spate/internal/config"
 	"spate/internal/launch"
 	"spate/internal/secret"
+	"spate/internal/settings/config"
 )
 
 // guardName is the hidden command that is the guard of a launched server.

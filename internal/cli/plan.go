@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"spate/internal/config"
 	"spate/internal/plan"
 	"spate/internal/profile"
+	"spate/internal/settings/config"
 	"spate/internal/sim/engineconf"
 )
 

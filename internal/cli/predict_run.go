@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/config"
 	"spate/internal/predict"
 	"spate/internal/profile"
 	"spate/internal/report"
 	"spate/internal/result"
 	"spate/internal/runs"
+	"spate/internal/settings/config"
 )
 
 // shownFigures are the figures of a prediction's interval and of a grid.

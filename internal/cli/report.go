@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"spate/internal/config"
 	"spate/internal/curve"
 	"spate/internal/escape"
 	"spate/internal/explain"
@@ -21,6 +20,7 @@ import (
 	"spate/internal/picture"
 	"spate/internal/report"
 	"spate/internal/runs"
+	"spate/internal/settings/config"
 	"spate/internal/store"
 	"spate/internal/table"
 )

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate/internal/alarms"
-	"spate/internal/config"
+	"spate/internal/settings/config"
 )
 
 // verdictTest is what the flags of selftest verdict say.

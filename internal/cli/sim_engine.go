@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"spate/internal/config"
 	"spate/internal/profile"
+	"spate/internal/settings/config"
 	"spate/internal/sim/catalog"
 	"spate/internal/sim/cluster"
 	"spate/internal/sim/engineconf"

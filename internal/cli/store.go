@@ -16,11 +16,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"spate/internal/bench"
-	"spate/internal/config"
 	"spate/internal/harvest"
 	"spate/internal/result"
 	"spate/internal/runs"
 	"spate/internal/secret"
+	"spate/internal/settings/config"
 	"spate/internal/store"
 )
 

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"spate/internal/config"
 	"spate/internal/result"
 	"spate/internal/runs"
+	"spate/internal/settings/config"
 	"spate/internal/store"
 )
 

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"spate/internal/config"
 	"spate/internal/flags"
 	"spate/internal/launch"
 	"spate/internal/result"
+	"spate/internal/settings/config"
 	"spate/internal/sweep"
 )
 

@@ -17,7 +17,6 @@ import (
 
 	"spate/internal/bench"
 	"spate/internal/call"
-	"spate/internal/config"
 	"spate/internal/launch"
 	"spate/internal/predict"
 	"spate/internal/profile"
@@ -25,6 +24,7 @@ import (
 	"spate/internal/result"
 	"spate/internal/runs"
 	"spate/internal/secret"
+	"spate/internal/settings/config"
 	"spate/internal/sim/serve"
 	"spate/internal/sweep"
 	"spate/internal/table"

@@ -11,12 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"spate/internal/config"
 	"spate/internal/launch"
 	"spate/internal/predict"
 	"spate/internal/profile"
 	"spate/internal/result"
 	"spate/internal/search"
+	"spate/internal/settings/config"
 	"spate/internal/tune"
 )
 

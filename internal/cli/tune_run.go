@@ -14,11 +14,11 @@ import (
 	"spate/internal/bench"
 	"spate/internal/call"
 	"spate/internal/capacity"
-	"spate/internal/config"
 	"spate/internal/driver"
 	"spate/internal/launch"
 	"spate/internal/result"
 	"spate/internal/secret"
+	"spate/internal/settings/config"
 	"spate/internal/sweep"
 	"spate/internal/tune"
 )

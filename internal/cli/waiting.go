@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"spate/internal/config"
+	"spate/internal/settings/config"
 )
 
 // waiting tells on standard error what a command does while it takes long: on a terminal one line that is written

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"spate/internal/config"
+	"spate/internal/settings/config"
 )
 
 // TestCorpus reads command lines people have published and checks every flag on them, by a reading

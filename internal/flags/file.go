@@ -8,7 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"spate/internal/config"
+	"spate/internal/settings/config"
 )
 
 // file is a config file taken apart.

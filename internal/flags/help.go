@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"spate/internal/config"
+	"spate/internal/settings/config"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"spate/internal/config"
+	"spate/internal/settings/config"
 )
 
 // Error is a mistake on the command line, in a config file or in the environment.

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"spate/internal/config"
 	"spate/internal/secret"
+	"spate/internal/settings/config"
 )
 
 // Options is what parsing needs from outside.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"spate/internal/config"
+	"spate/internal/settings/config"
 )
 
 func parse(t *testing.T, args ...string) *config.Bench {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode"
 
-	"spate/internal/config"
+	"spate/internal/settings/config"
 )
 
 // Namespace is the line vLLM prints first: every argument of vllm bench serve as Python shows it,

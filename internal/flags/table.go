@@ -2,14 +2,14 @@
 // `vllm bench serve`, so that a script works with one word replaced. One table says everything about
 // every flag; parsing, config files, environment, help, completion and spelling hints all read it.
 //
-// It fills a config.Bench, which internal/config then resolves and validates. Read parse.go first,
+// It fills a config.Bench, which internal/settings/config then resolves and validates. Read parse.go first,
 // then scan.go; the table is in the table_*.go files, one per group.
 package flags
 
 import (
 	"fmt"
 
-	"spate/internal/config"
+	"spate/internal/settings/config"
 )
 
 // Group is a section of the help.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"strings"
 
-	"spate/internal/config"
+	"spate/internal/settings/config"
 )
 
 // bodyFlags says what stands in each request beside the prompt.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"spate/internal/config"
+	"spate/internal/settings/config"
 	"spate/internal/workload"
 )
 

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"strconv"
 
-	"spate/internal/config"
+	"spate/internal/settings/config"
 )
 
 // loadFlags says when requests leave and when the run ends.

@@ -1,6 +1,6 @@
 package flags
 
-import "spate/internal/config"
+import "spate/internal/settings/config"
 
 // observeFlags says what is watched while the run goes.
 func observeFlags(b *config.Bench) []Def {

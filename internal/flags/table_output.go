@@ -1,7 +1,7 @@
 package flags
 
 import (
-	"spate/internal/config"
+	"spate/internal/settings/config"
 )
 
 // outputFlags says what is written and shown.

@@ -1,6 +1,6 @@
 package flags
 
-import "spate/internal/config"
+import "spate/internal/settings/config"
 
 // repeatFlags ask for several runs of one setting, or of several settings in turn.
 func repeatFlags(b *config.Bench) []Def {

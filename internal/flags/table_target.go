@@ -1,8 +1,8 @@
 package flags
 
 import (
-	"spate/internal/config"
 	"spate/internal/protocol"
+	"spate/internal/settings/config"
 )
 
 // targetFlags says where the server is and what it speaks.

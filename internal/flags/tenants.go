@@ -9,7 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"spate/internal/config"
+	"spate/internal/settings/config"
 )
 
 // tenantsKey is the key of a config file that lists tenants. There is no flag of this name: a tenant is

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"spate/internal/config"
 	"spate/internal/secret"
+	"spate/internal/settings/config"
 )
 
 const mixFile = `backend: openai

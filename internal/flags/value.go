@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"spate/internal/config"
 	"spate/internal/secret"
+	"spate/internal/settings/config"
 	"spate/internal/workload"
 )
 

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"spate/internal/config"
 	"spate/internal/predict"
 	"spate/internal/schedule"
+	"spate/internal/settings/config"
 	"spate/internal/sim/cluster"
 	"spate/internal/stats"
 )

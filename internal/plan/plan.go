@@ -14,8 +14,8 @@ import (
 	"slices"
 	"sync"
 
-	"spate/internal/config"
 	"spate/internal/predict"
+	"spate/internal/settings/config"
 )
 
 // Options are what a plan is asked for.

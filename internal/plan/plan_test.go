@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"spate/internal/config"
 	"spate/internal/predict"
 	"spate/internal/profile"
+	"spate/internal/settings/config"
 	"spate/internal/sim"
 	"spate/internal/sim/cluster"
 	"spate/internal/sim/kv"

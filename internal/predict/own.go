@@ -8,12 +8,12 @@ import (
 	"slices"
 	"time"
 
-	"spate/internal/config"
 	"spate/internal/load/build"
 	"spate/internal/metrics"
 	"spate/internal/profile"
 	"spate/internal/rng"
 	"spate/internal/schedule"
+	"spate/internal/settings/config"
 	"spate/internal/sim/cluster"
 	"spate/internal/sim/kv"
 )

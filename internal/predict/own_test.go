@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"spate/internal/config"
 	"spate/internal/load/build"
 	"spate/internal/profile"
+	"spate/internal/settings/config"
 	"spate/internal/sim/cluster"
 	"spate/internal/sim/kv"
 )

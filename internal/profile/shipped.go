@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"spate/internal/config"
+	"spate/internal/settings/config"
 )
 
 //go:embed data/*.json

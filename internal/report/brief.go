@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"spate/internal/config"
 	"spate/internal/metrics"
 	"spate/internal/result"
+	"spate/internal/settings/config"
 	"spate/internal/verdict"
 )
 

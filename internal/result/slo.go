@@ -4,8 +4,8 @@ import (
 	"math"
 	"strings"
 
-	"spate/internal/config"
 	"spate/internal/metrics"
+	"spate/internal/settings/config"
 )
 
 // Figure is the value an objective over a run bounds; NaN where the run has none.

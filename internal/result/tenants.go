@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"spate/internal/call"
-	"spate/internal/config"
 	"spate/internal/metrics"
+	"spate/internal/settings/config"
 )
 
 // TenantLabel is the label of a record that names its tenant, in a run of several.

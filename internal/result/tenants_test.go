@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/call"
-	"spate/internal/config"
 	"spate/internal/metrics"
+	"spate/internal/settings/config"
 )
 
 const ms = time.Millisecond

@@ -12,11 +12,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	"spate/internal/config"
 	"spate/internal/harvest"
 	"spate/internal/infile"
 	"spate/internal/result"
 	"spate/internal/secret"
+	"spate/internal/settings/config"
 )
 
 // Set is what was found.

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"spate/internal/config"
 	"spate/internal/runs"
+	"spate/internal/settings/config"
 )
 
 // ErrUnknown is the reason when the store has no result of an id.

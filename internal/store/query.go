@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"spate/internal/config"
+	"spate/internal/settings/config"
 )
 
 // Op compares a figure with a bound.

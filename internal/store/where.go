@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"spate/internal/config"
 	"spate/internal/secret"
+	"spate/internal/settings/config"
 )
 
 // None is the place of no store: SPATE_STORE=none keeps nothing.

@@ -12,9 +12,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"spate/internal/config"
 	"spate/internal/flags"
 	"spate/internal/launch"
+	"spate/internal/settings/config"
 )
 
 // maxPoints bounds a suite: more is a slip of the pen.

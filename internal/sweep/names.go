@@ -6,8 +6,8 @@ import (
 	"strings"
 	"sync"
 
-	"spate/internal/config"
 	"spate/internal/flags"
+	"spate/internal/settings/config"
 )
 
 // fold makes a flag's spelling comparable.

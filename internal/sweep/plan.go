@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"spate/internal/config"
 	"spate/internal/rng"
 	"spate/internal/secret"
+	"spate/internal/settings/config"
 )
 
 // planSchema is the version of plan files.

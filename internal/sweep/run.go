@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/config"
 	"spate/internal/result"
 	"spate/internal/runs"
 	"spate/internal/secret"
+	"spate/internal/settings/config"
 )
 
 // Task is one measurement to make.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"spate/internal/config"
 	"spate/internal/flags"
+	"spate/internal/settings/config"
 )
 
 // resolve reads flags without an environment.

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"spate/internal/config"
 	"spate/internal/harvest"
 	"spate/internal/runs"
+	"spate/internal/settings/config"
 )
 
 // Options choose rows and columns.

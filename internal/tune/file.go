@@ -11,9 +11,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"spate/internal/config"
 	"spate/internal/launch"
 	"spate/internal/search"
+	"spate/internal/settings/config"
 )
 
 // File is what a user wants tuned, with every default in place. As JSON it is what a journal is begun with.

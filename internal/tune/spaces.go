@@ -12,8 +12,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"spate/internal/config"
 	"spate/internal/search"
+	"spate/internal/settings/config"
 )
 
 // Knob is one thing that may be set, and how it is written on a command line.

@@ -16,9 +16,9 @@ import (
 	"math"
 	"slices"
 
-	"spate/internal/config"
 	"spate/internal/launch"
 	"spate/internal/search"
+	"spate/internal/settings/config"
 	"spate/internal/verdict"
 )
 

@@ -4,8 +4,8 @@ import (
 	"os"
 	"testing"
 
-	"spate/internal/config"
 	"spate/internal/flags"
+	"spate/internal/settings/config"
 )
 
 func resolve(args []string) (*config.Bench, error) {

@@ -10,12 +10,12 @@ import (
 	"strconv"
 	"time"
 
-	"spate/internal/config"
 	"spate/internal/launch"
 	"spate/internal/metrics"
 	"spate/internal/predict"
 	"spate/internal/profile"
 	"spate/internal/search"
+	"spate/internal/settings/config"
 	"spate/internal/sim"
 	"spate/internal/sim/catalog"
 	"spate/internal/sim/cluster"

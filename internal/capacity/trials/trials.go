@@ -11,9 +11,9 @@ import (
 	"strconv"
 
 	"spate/internal/capacity"
-	"spate/internal/config"
 	"spate/internal/flags"
 	"spate/internal/profile"
+	"spate/internal/settings/config"
 	"spate/internal/sim/engineconf"
 )
 

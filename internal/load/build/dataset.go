@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"spate/internal/config"
 	"spate/internal/protocol"
 	"spate/internal/schedule"
+	"spate/internal/settings/config"
 	"spate/internal/trace"
 	"spate/internal/workload"
 )

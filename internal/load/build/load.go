@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"math"
 
-	"spate/internal/config"
 	"spate/internal/media"
 	"spate/internal/schedule"
+	"spate/internal/settings/config"
 	"spate/internal/workload"
 )
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"spate/internal/config"
 	"spate/internal/schedule"
+	"spate/internal/settings/config"
 	"spate/internal/workload"
 )
 
