@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"spate/internal/flags"
+	"spate/internal/settings/flags"
 )
 
 var (

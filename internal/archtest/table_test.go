@@ -10,7 +10,7 @@ var levels = []struct {
 	{"vocabulary, arithmetic, parts of an engine", []string{"arrow", "call", "enginelog", "media", "protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "stats", "tokenizer", "tokenizer/chat", "trace"}},
 	{"what to send, when, to whom; what came back; an engine", []string{"chart", "client", "launch", "metrics", "probe", "record", "recorder", "schedule", "search", "sim", "workload"}},
 	{"sending, judging, settings; engines at work", []string{"settings/config", "driver", "observe", "sim/cluster", "verdict"}},
-	{"the file of a run; reading command lines; an embedded server", []string{"capacity", "flags", "load/build/build", "result", "sim/engineconf", "sim/serve"}},
+	{"the file of a run; reading command lines; an embedded server", []string{"capacity", "settings/flags", "load/build/build", "result", "sim/engineconf", "sim/serve"}},
 	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "alarms", "harvest", "interop", "profile", "sim/wall"}},
 	{"views; what was not measured; a simulated server", []string{"explain", "predict", "runs", "sim/instance"}},
 	{"fitting the simulator; asking it what to run; results side by side", []string{"calibrate", "capacity/trials", "compare", "curve", "dialect", "plan", "report", "store", "sweep", "table"}},
@@ -32,7 +32,7 @@ var walls = []struct{ pkg, never, why string }{
 	{"result", "client", "old runs stay readable without the means to make new ones"},
 	{"sim/serve", "client", "the server that tests the client shares no code with it"},
 	{"sim/serve", "call", "as above, its clock included"},
-	{"flags", "client", "reading a command line starts nothing"},
+	{"settings/flags", "client", "reading a command line starts nothing"},
 }
 
 // machine lists who may reach the machine, through which imports, and what for. All others compute.
@@ -77,7 +77,7 @@ var touching = []string{
 
 // timeless packages never read a clock or wait: the same input gives the same output, at any time.
 var timeless = []string{
-	"arrow", "chart", "compare", "settings/config", "curve", "enginelog", "escape", "evidence", "explain", "flags", "harvest", "interop", "load/build/build", "metrics", "nearest", "page", "picture", "rng", "schedule", "search", "secret", "stats", "table", "tokenizer", "tokenizer/chat", "trace", "verdict", "workload",
+	"arrow", "chart", "compare", "settings/config", "curve", "enginelog", "escape", "evidence", "explain", "settings/flags", "harvest", "interop", "load/build/build", "metrics", "nearest", "page", "picture", "rng", "schedule", "search", "secret", "stats", "table", "tokenizer", "tokenizer/chat", "trace", "verdict", "workload",
 	"sim", "sim/catalog", "sim/cluster", "sim/des", "sim/engineconf", "sim/kv", "sim/latency",
 }
 

@@ -22,10 +22,10 @@ import (
 	"go.uber.org/goleak"
 
 	"spate/internal/call"
-	"spate/internal/flags"
 	"spate/internal/probe"
 	"spate/internal/recorder"
 	"spate/internal/result"
+	"spate/internal/settings/flags"
 	"spate/internal/sim/serve"
 )
 

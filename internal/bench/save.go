@@ -11,11 +11,11 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/chart"
-	"spate/internal/flags"
 	"spate/internal/interop"
 	"spate/internal/metrics"
 	"spate/internal/recorder"
 	"spate/internal/result"
+	"spate/internal/settings/flags"
 )
 
 // checkOutputs finds out before the run whether what it is to write beside its folder can be written.

@@ -23,8 +23,8 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/driver"
-	"spate/internal/flags"
 	"spate/internal/result"
+	"spate/internal/settings/flags"
 	"spate/internal/sim/serve"
 )
 

@@ -11,15 +11,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"spate/internal/flags"
 	"spate/internal/settings/config"
+	"spate/internal/settings/flags"
 )
 
 // otherBenches are the siblings of vllm bench serve.
 var otherBenches = []string{"throughput", "latency", "startup", "sweep", "mm-processor"}
 
 // newBench is `spate bench [serve]`. Its flags follow argparse's rules, which cobra does not know, so
-// internal/flags reads them.
+// internal/settings/flags reads them.
 func newBench(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                "bench [serve] [flags]",

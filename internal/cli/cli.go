@@ -1,6 +1,6 @@
 // Package cli is the command line of spate: one file per command, each turning flags into settings,
 // making one call and printing what comes back. It owns exit codes and hints. cmd/spate calls Run;
-// below it stand internal/flags, internal/settings/config and internal/bench. Read this file, then bench.go.
+// below it stand internal/settings/flags, internal/settings/config and internal/bench. Read this file, then bench.go.
 package cli
 
 import (
@@ -17,10 +17,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"spate/internal/escape"
-	"spate/internal/flags"
 	"spate/internal/launch"
 	"spate/internal/secret"
 	"spate/internal/settings/config"
+	"spate/internal/settings/flags"
 	"spate/internal/store"
 )
 

@@ -17,11 +17,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"spate/internal/call"
-	"spate/internal/flags"
 	"spate/internal/infile"
 	"spate/internal/load/build"
 	"spate/internal/rng"
 	"spate/internal/settings/config"
+	"spate/internal/settings/flags"
 	"spate/internal/tokenizer"
 	"spate/internal/trace"
 	"spate/internal/workload"

@@ -17,9 +17,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/call"
-	"spate/internal/flags"
 	"spate/internal/protocol"
 	"spate/internal/result"
+	"spate/internal/settings/flags"
 )
 
 // engine is a server of one protocol: how it tells its model, and a good answer of three tokens to a

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"spate/internal/compare"
-	"spate/internal/flags"
 	"spate/internal/result"
 	"spate/internal/settings/config"
+	"spate/internal/settings/flags"
 )
 
 // seriesOf runs `spate bench` over real sockets against embedded servers, and reads what it left.

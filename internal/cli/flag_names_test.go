@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"spate/internal/flags"
+	"spate/internal/settings/flags"
 )
 
 // flagUse is a flag as one command takes it.

@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"spate/internal/call"
-	"spate/internal/flags"
 	"spate/internal/load/build"
 	"spate/internal/predict"
 	"spate/internal/settings/config"
+	"spate/internal/settings/flags"
 	"spate/internal/sim/cluster"
 	"spate/internal/sim/kv"
 	"spate/internal/tokenizer"

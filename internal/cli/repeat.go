@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"spate/internal/compare"
-	"spate/internal/flags"
 	"spate/internal/result"
 	"spate/internal/runs"
 	"spate/internal/settings/config"
+	"spate/internal/settings/flags"
 )
 
 // ComparisonFile is where a series of runs leaves its comparison, beside their folders.

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"spate/internal/flags"
 	"spate/internal/launch"
 	"spate/internal/result"
 	"spate/internal/settings/config"
+	"spate/internal/settings/flags"
 	"spate/internal/sweep"
 )
 

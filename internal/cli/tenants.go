@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"slices"
 
-	"spate/internal/flags"
 	"spate/internal/report"
 	"spate/internal/result"
 	"spate/internal/runs"
 	"spate/internal/settings/config"
+	"spate/internal/settings/flags"
 	"spate/internal/table"
 )
 

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/flags"
 	"spate/internal/predict"
 	"spate/internal/profile"
+	"spate/internal/settings/flags"
 )
 
 // enough is a server on which a few hundred requests settle the means.

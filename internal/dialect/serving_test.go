@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/call"
-	"spate/internal/flags"
 	"spate/internal/settings/config"
+	"spate/internal/settings/flags"
 )
 
 // parse reads a tool's line down to spate's settings, as the command does when there is no ShareGPT file.

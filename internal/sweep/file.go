@@ -12,9 +12,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"spate/internal/flags"
 	"spate/internal/launch"
 	"spate/internal/settings/config"
+	"spate/internal/settings/flags"
 )
 
 // maxPoints bounds a suite: more is a slip of the pen.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"sync"
 
-	"spate/internal/flags"
 	"spate/internal/settings/config"
+	"spate/internal/settings/flags"
 )
 
 // fold makes a flag's spelling comparable.

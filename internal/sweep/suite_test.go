@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"spate/internal/flags"
 	"spate/internal/settings/config"
+	"spate/internal/settings/flags"
 )
 
 // resolve reads flags without an environment.

@@ -4,8 +4,8 @@ import (
 	"os"
 	"testing"
 
-	"spate/internal/flags"
 	"spate/internal/settings/config"
+	"spate/internal/settings/flags"
 )
 
 func resolve(args []string) (*config.Bench, error) {

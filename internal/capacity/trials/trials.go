@@ -11,9 +11,9 @@ import (
 	"strconv"
 
 	"spate/internal/capacity"
-	"spate/internal/flags"
 	"spate/internal/profile"
 	"spate/internal/settings/config"
+	"spate/internal/settings/flags"
 	"spate/internal/sim/engineconf"
 )
 

@@ -1,5 +1,5 @@
 // Package config holds the typed settings of one benchmark run and says whether they make sense
-// together. internal/flags fills a Bench from the command line, a config file and the environment;
+// together. internal/settings/flags fills a Bench from the command line, a config file and the environment;
 // Bench.Resolve derives what depends on several settings; Bench.Validate names what contradicts; then
 // internal/bench runs it. Nothing here reads a file, a clock or the network.
 //
