@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"spate/internal/dialect"
 	"spate/internal/protocol"
+	"spate/internal/settings/dialect"
 	"spate/internal/workload"
 )
 

@@ -13,7 +13,7 @@ var levels = []struct {
 	{"the file of a run; reading command lines; an embedded server", []string{"capacity", "settings/flags", "load/build/build", "result", "sim/engineconf", "sim/serve"}},
 	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "alarms", "harvest", "interop", "profile", "sim/wall"}},
 	{"views; what was not measured; a simulated server", []string{"explain", "predict", "runs", "sim/instance"}},
-	{"fitting the simulator; asking it what to run; results side by side", []string{"calibrate", "capacity/trials", "compare", "curve", "dialect", "plan", "report", "store", "sweep", "table"}},
+	{"fitting the simulator; asking it what to run; results side by side", []string{"calibrate", "capacity/trials", "compare", "curve", "settings/dialect", "plan", "report", "store", "sweep", "table"}},
 	{"one whole run; charts without a browser; what users have as rows", []string{"bench", "evidence", "page", "picture", "tune"}},
 	{"commands", []string{"cli"}},
 	{"programs and house rules", []string{"cmd/spate", "archtest", "attack", "doctest", "gotest", "tokenizer/conform", "tokenizer/chat/conformance"}},

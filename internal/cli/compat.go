@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"spate/internal/bench"
-	"spate/internal/dialect"
 	"spate/internal/report"
 	"spate/internal/settings/config"
+	"spate/internal/settings/dialect"
 )
 
 // compat is a run in another tool's dialect.

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate/internal/curve"
-	"spate/internal/dialect"
 	"spate/internal/runs"
+	"spate/internal/settings/dialect"
 	"spate/internal/store"
 )
 
