@@ -97,7 +97,7 @@ run_llama() {
 	# shellcheck disable=SC2086 # several arguments
 	"$dir/llama/bin/pip" install -q --disable-pip-version-check ${REAL_ENGINE_PIP:-} "xllamacpp==$xllamacpp" "gguf==$gguf"
 	python=$dir/llama/bin/python
-	"$python" scripts/real-engine/make-model.py "$dir/model" internal/workload/verse.txt --gguf
+	"$python" scripts/real-engine/make-model.py "$dir/model" internal/load/workload/verse.txt --gguf
 	port=$(free_port)
 	"$python" scripts/real-engine/serve-llama.py "$dir/model/model.gguf" "$port" 4 >"$out/server.log" 2>&1 &
 	server=$!
@@ -123,7 +123,7 @@ run_vllm() {
 		printf 'Metadata-Version: 2.1\nName: vllm\nVersion: %s+cpu\n' "$vllm" >"$info/METADATA"
 	fi
 	python=$dir/vllm/bin/python
-	"$python" scripts/real-engine/make-model.py "$dir/model" internal/workload/verse.txt
+	"$python" scripts/real-engine/make-model.py "$dir/model" internal/load/workload/verse.txt
 	port=$(free_port)
 	export VLLM_CPU_KVCACHE_SPACE=1 VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1
 	"$dir/vllm/bin/vllm" serve "$dir/model" --load-format dummy --dtype float32 --port "$port" --max-model-len 2048 --enforce-eager \
@@ -147,7 +147,7 @@ run_transformers() {
 		# shellcheck disable=SC2086 # several arguments
 		"$dir/transformers/bin/pip" install -q --disable-pip-version-check ${REAL_ENGINE_PIP:-} "torch==$torch" "transformers[serving]==$transformers"
 	fi
-	"$python" scripts/real-engine/make-model.py "$dir/weights" internal/workload/verse.txt --weights
+	"$python" scripts/real-engine/make-model.py "$dir/weights" internal/load/workload/verse.txt --weights
 	mkdir -p "$dir/model"
 	cp "$dir/weights/"*.json "$dir/model/"
 	port=$(free_port)

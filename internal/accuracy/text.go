@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"spate/internal/load/workload"
 	"spate/internal/tokenizer"
-	"spate/internal/workload"
 )
 
 // Text is how fast prompts are made or tokenized.

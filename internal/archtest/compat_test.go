@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"spate/internal/load/workload"
 	"spate/internal/protocol"
 	"spate/internal/settings/dialect"
-	"spate/internal/workload"
 )
 
 var (

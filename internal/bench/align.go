@@ -7,8 +7,8 @@ import (
 	"sync"
 
 	"spate/internal/call"
+	"spate/internal/load/workload"
 	"spate/internal/settings/config"
-	"spate/internal/workload"
 )
 
 // How many prompts are aligned with the server's tokenizer before a run: every one if the user asked

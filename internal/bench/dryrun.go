@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"spate/internal/client"
-	"spate/internal/workload"
+	"spate/internal/load/workload"
 )
 
 // previewFor bounds how long a dry run makes prompts to see their lengths.

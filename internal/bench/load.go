@@ -12,11 +12,11 @@ import (
 	"spate/internal/driver"
 	"spate/internal/infile"
 	settings "spate/internal/load/build"
+	"spate/internal/load/workload"
 	"spate/internal/recorder"
 	"spate/internal/rng"
 	"spate/internal/schedule"
 	"spate/internal/settings/config"
-	"spate/internal/workload"
 )
 
 // load is what is sent and when.

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/load/workload"
 	"spate/internal/tokenizer"
 	"spate/internal/tokenizer/chat"
-	"spate/internal/workload"
 )
 
 // serverTokenizer as --tokenizer asks for the server's own /tokenize.

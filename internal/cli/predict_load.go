@@ -14,13 +14,13 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/load/build"
+	"spate/internal/load/workload"
 	"spate/internal/predict"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
 	"spate/internal/sim/cluster"
 	"spate/internal/sim/kv"
 	"spate/internal/tokenizer"
-	"spate/internal/workload"
 )
 
 // Commands that simulate take flags of their own beside those of bench, which follow argparse's rules, so

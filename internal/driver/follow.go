@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/workload"
+	"spate/internal/load/workload"
 )
 
 // serve sends a request and then, one after the other, the turns its answers lead to; those that an answer

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/load/workload"
 	"spate/internal/protocol"
 	"spate/internal/schedule"
 	"spate/internal/settings/config"
 	"spate/internal/trace"
-	"spate/internal/workload"
 )
 
 // Timed plans requests at the dataset's own times.

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"math"
 
+	"spate/internal/load/workload"
 	"spate/internal/media"
 	"spate/internal/schedule"
 	"spate/internal/settings/config"
-	"spate/internal/workload"
 )
 
 // Arrivals are when requests are due.

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"spate/internal/load/workload"
 	"spate/internal/schedule"
 	"spate/internal/settings/config"
-	"spate/internal/workload"
 )
 
 func sleeping(change func(*config.Load)) func(*config.Load) {

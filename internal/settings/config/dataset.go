@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/load/workload"
 	"spate/internal/protocol"
-	"spate/internal/workload"
 )
 
 // Dataset names.

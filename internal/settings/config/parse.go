@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/load/workload"
 	"spate/internal/schedule"
-	"spate/internal/workload"
 )
 
 // Forever is the grace period that waits for every request in flight.

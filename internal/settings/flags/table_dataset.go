@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"spate/internal/load/workload"
 	"spate/internal/settings/config"
-	"spate/internal/workload"
 )
 
 // datasetFlags says what prompts are made of.

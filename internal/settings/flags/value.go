@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/load/workload"
 	"spate/internal/secret"
 	"spate/internal/settings/config"
-	"spate/internal/workload"
 )
 
 // arity says how many words a flag takes.
