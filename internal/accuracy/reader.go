@@ -10,10 +10,10 @@ import (
 	"spate/internal/call"
 	"spate/internal/client"
 	"spate/internal/driver"
+	"spate/internal/load/schedule"
 	"spate/internal/probe"
 	"spate/internal/protocol"
 	"spate/internal/recorder"
-	"spate/internal/schedule"
 	"spate/internal/sim/serve"
 )
 

@@ -12,10 +12,10 @@ import (
 	"spate/internal/driver"
 	"spate/internal/infile"
 	settings "spate/internal/load/build"
+	"spate/internal/load/schedule"
 	"spate/internal/load/workload"
 	"spate/internal/recorder"
 	"spate/internal/rng"
-	"spate/internal/schedule"
 	"spate/internal/settings/config"
 )
 

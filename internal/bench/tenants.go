@@ -17,9 +17,9 @@ import (
 	"spate/internal/client"
 	"spate/internal/driver"
 	"spate/internal/interop"
+	"spate/internal/load/schedule"
 	"spate/internal/report"
 	"spate/internal/result"
-	"spate/internal/schedule"
 	"spate/internal/verdict"
 )
 

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/schedule"
+	"spate/internal/load/schedule"
 	"spate/internal/settings/config"
 )
 

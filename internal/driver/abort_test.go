@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/schedule"
+	"spate/internal/load/schedule"
 )
 
 func fate(outcome call.Outcome, fault call.Fault, status int) *call.Record {

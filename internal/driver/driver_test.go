@@ -17,8 +17,8 @@ import (
 	"pgregory.net/rapid"
 
 	"spate/internal/call"
+	"spate/internal/load/schedule"
 	"spate/internal/recorder"
-	"spate/internal/schedule"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/load/schedule"
 	"spate/internal/load/workload"
-	"spate/internal/schedule"
 )
 
 // sessions is a source whose every request leads to turns more, one after the other; the first answer also

@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"spate/internal/load/schedule"
 	"spate/internal/metrics"
 	"spate/internal/result"
-	"spate/internal/schedule"
 )
 
 // FromRun is one of spate's own runs as a Result.

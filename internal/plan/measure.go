@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"spate/internal/load/schedule"
 	"spate/internal/predict"
-	"spate/internal/schedule"
 	"spate/internal/settings/config"
 	"spate/internal/sim/cluster"
 	"spate/internal/stats"

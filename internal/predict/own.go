@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"spate/internal/load/build"
+	"spate/internal/load/schedule"
 	"spate/internal/metrics"
 	"spate/internal/profile"
 	"spate/internal/rng"
-	"spate/internal/schedule"
 	"spate/internal/settings/config"
 	"spate/internal/sim/cluster"
 	"spate/internal/sim/kv"

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/load/schedule"
 	"spate/internal/rng"
-	"spate/internal/schedule"
 	"spate/internal/sim/cluster"
 	"spate/internal/sim/kv"
 )

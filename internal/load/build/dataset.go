@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/load/schedule"
 	"spate/internal/load/workload"
 	"spate/internal/protocol"
-	"spate/internal/schedule"
 	"spate/internal/settings/config"
 	"spate/internal/trace"
 )

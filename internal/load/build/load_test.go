@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"spate/internal/load/schedule"
 	"spate/internal/load/workload"
-	"spate/internal/schedule"
 	"spate/internal/settings/config"
 )
 

@@ -10,8 +10,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"spate/internal/load/schedule"
 	"spate/internal/protocol"
-	"spate/internal/schedule"
 	"spate/internal/secret"
 )
 

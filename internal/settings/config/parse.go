@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/load/schedule"
 	"spate/internal/load/workload"
-	"spate/internal/schedule"
 )
 
 // Forever is the grace period that waits for every request in flight.
