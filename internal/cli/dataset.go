@@ -19,12 +19,12 @@ import (
 	"spate/internal/call"
 	"spate/internal/infile"
 	"spate/internal/load/build"
+	"spate/internal/load/trace"
 	"spate/internal/load/workload"
 	"spate/internal/rng"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
 	"spate/internal/tokenizer"
-	"spate/internal/trace"
 )
 
 // newDataset is `spate dataset stats|make|convert`.

@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"spate/internal/load/trace"
 	"spate/internal/load/workload"
 	"spate/internal/settings/config"
 	"spate/internal/tokenizer"
-	"spate/internal/trace"
 )
 
 // textForms are the forms that hold prompts.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"spate/internal/load/trace"
 	"spate/internal/record"
 	"spate/internal/secret"
 	"spate/internal/tokenizer"
-	"spate/internal/trace"
 )
 
 // recordOptions are the flags of `spate record`.

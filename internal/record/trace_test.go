@@ -17,8 +17,8 @@ import (
 	"github.com/valyala/fastjson"
 	"pgregory.net/rapid"
 
+	"spate/internal/load/trace"
 	"spate/internal/tokenizer"
-	"spate/internal/trace"
 )
 
 // shared is how many ids two lists begin with in common.

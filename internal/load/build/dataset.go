@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"spate/internal/load/schedule"
+	"spate/internal/load/trace"
 	"spate/internal/load/workload"
 	"spate/internal/protocol"
 	"spate/internal/settings/config"
-	"spate/internal/trace"
 )
 
 // Timed plans requests at the dataset's own times.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/load/trace"
 	"spate/internal/rng"
-	"spate/internal/trace"
 )
 
 // burstModel is the model whose calls vLLM takes from the file.

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"spate/internal/call"
-	"spate/internal/trace"
+	"spate/internal/load/trace"
 )
 
 const burstCSV = `Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type

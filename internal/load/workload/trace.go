@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/load/trace"
 	"spate/internal/rng"
-	"spate/internal/trace"
 )
 
 // Trace says how a trace is read and sent (timed_trace, mooncake).

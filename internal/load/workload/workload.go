@@ -14,7 +14,7 @@ import (
 	"io"
 
 	"spate/internal/call"
-	"spate/internal/trace"
+	"spate/internal/load/trace"
 )
 
 // Source hands out requests in order; io.EOF ends them.
