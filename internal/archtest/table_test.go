@@ -7,7 +7,7 @@ var levels = []struct {
 	packages []string
 }{
 	{"words; opening files", []string{"escape", "infile", "nearest", "secret"}},
-	{"vocabulary, arithmetic, parts of an engine", []string{"arrow", "call", "enginelog", "media", "protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "stats", "tokenizer", "tokenizer/chat", "load/trace"}},
+	{"vocabulary, arithmetic, parts of an engine", []string{"load/arrow", "call", "enginelog", "media", "protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "stats", "tokenizer", "tokenizer/chat", "load/trace"}},
 	{"what to send, when, to whom; what came back; an engine", []string{"chart", "client", "launch", "metrics", "probe", "record", "recorder", "load/schedule", "search", "sim", "load/workload"}},
 	{"sending, judging, settings; engines at work", []string{"settings/config", "driver", "observe", "sim/cluster", "verdict"}},
 	{"the file of a run; reading command lines; an embedded server", []string{"capacity", "settings/flags", "load/build/build", "result", "sim/engineconf", "sim/serve"}},
@@ -77,7 +77,7 @@ var touching = []string{
 
 // timeless packages never read a clock or wait: the same input gives the same output, at any time.
 var timeless = []string{
-	"arrow", "chart", "compare", "settings/config", "curve", "enginelog", "escape", "evidence", "explain", "settings/flags", "harvest", "interop", "load/build/build", "metrics", "nearest", "page", "picture", "rng", "load/schedule", "search", "secret", "stats", "table", "tokenizer", "tokenizer/chat", "load/trace", "verdict", "load/workload",
+	"load/arrow", "chart", "compare", "settings/config", "curve", "enginelog", "escape", "evidence", "explain", "settings/flags", "harvest", "interop", "load/build/build", "metrics", "nearest", "page", "picture", "rng", "load/schedule", "search", "secret", "stats", "table", "tokenizer", "tokenizer/chat", "load/trace", "verdict", "load/workload",
 	"sim", "sim/catalog", "sim/cluster", "sim/des", "sim/engineconf", "sim/kv", "sim/latency",
 }
 

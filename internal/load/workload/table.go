@@ -16,7 +16,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"spate/internal/arrow"
+	"spate/internal/load/arrow"
 )
 
 // fields is a row of a dataset: columns by name, values as JSON has them.
