@@ -7,7 +7,7 @@ var levels = []struct {
 	packages []string
 }{
 	{"words; opening files", []string{"escape", "infile", "nearest", "secret"}},
-	{"vocabulary, arithmetic, parts of an engine", []string{"load/arrow", "call", "enginelog", "media", "protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "stats", "tokenizer", "tokenizer/chat", "load/trace"}},
+	{"vocabulary, arithmetic, parts of an engine", []string{"load/arrow", "call", "enginelog", "load/media", "protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "stats", "tokenizer", "tokenizer/chat", "load/trace"}},
 	{"what to send, when, to whom; what came back; an engine", []string{"chart", "client", "launch", "metrics", "probe", "record", "recorder", "load/schedule", "search", "sim", "load/workload"}},
 	{"sending, judging, settings; engines at work", []string{"settings/config", "driver", "observe", "sim/cluster", "verdict"}},
 	{"the file of a run; reading command lines; an embedded server", []string{"capacity", "settings/flags", "load/build/build", "result", "sim/engineconf", "sim/serve"}},
@@ -53,7 +53,7 @@ var machine = []struct {
 	{"infile", []string{"os", "syscall"}, "opens the files that users name"},
 	{"observe", []string{"net/http", "os", "os/exec"}, "samples the server, GPUs and the host during a run, and keeps what it saw"},
 	{"launch", []string{"net", "net/http", "os", "os/exec", "syscall", "golang.org/x/sys/unix"}, "starts servers and ends them"},
-	{"media", []string{"os", "syscall"}, "opens the pictures and sounds that rows of a dataset name, within the folders that are allowed"},
+	{"load/media", []string{"os", "syscall"}, "opens the pictures and sounds that rows of a dataset name, within the folders that are allowed"},
 	{"probe", []string{"net", "net/http", "os", "syscall", "golang.org/x/sys/unix", "golang.org/x/sys/windows"}, "looks at host, process and server"},
 	{"record", []string{"net", "os"}, "stands between clients and a server, and appends what passed to a file"},
 	{"recorder", []string{"os"}, "appends records to a file"},

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"math"
 
+	"spate/internal/load/media"
 	"spate/internal/load/schedule"
 	"spate/internal/load/workload"
-	"spate/internal/media"
 	"spate/internal/settings/config"
 )
 
