@@ -11,7 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
-here=$root/internal/tokenizer/chat/conformance
+here=$root/internal/token/chat/conformance
 work=$(mktemp -d)
 if [[ ${1:-} == --keep ]]; then echo "working folder: $work" >&2; else trap 'rm -rf "$work"' EXIT; fi
 llama_cpp=0.3.36
@@ -35,5 +35,5 @@ done
 tar -xzf "$work"/pypi/*.tar.gz -C "$work/pypi" --wildcards '*/models/templates/*.jinja' '*/tests/test-chat-template.cpp'
 
 "$work/venv/bin/python" "$here/collect.py" "$work"
-go build -o "$work/conformance" ./internal/tokenizer/chat/conformance
+go build -o "$work/conformance" ./internal/token/chat/conformance
 PYTHONDONTWRITEBYTECODE=1 "$work/venv/bin/python" "$here/reference.py" compare "$work/templates" "$work/conformance"

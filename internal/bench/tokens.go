@@ -8,8 +8,8 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/load/workload"
+	"spate/internal/token/chat"
 	"spate/internal/tokenizer"
-	"spate/internal/tokenizer/chat"
 )
 
 // serverTokenizer as --tokenizer asks for the server's own /tokenize.

@@ -13,7 +13,7 @@ import (
 	"os"
 	"time"
 
-	"spate/internal/tokenizer/chat"
+	"spate/internal/token/chat"
 )
 
 // job is a template and the variables transformers would give it.
