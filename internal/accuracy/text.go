@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"spate/internal/load/workload"
-	"spate/internal/tokenizer"
+	"spate/internal/token/tokenizer"
 )
 
 // Text is how fast prompts are made or tokenized.

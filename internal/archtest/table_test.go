@@ -7,7 +7,7 @@ var levels = []struct {
 	packages []string
 }{
 	{"words; opening files", []string{"escape", "infile", "nearest", "secret"}},
-	{"vocabulary, arithmetic, parts of an engine", []string{"load/arrow", "call", "enginelog", "load/media", "protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "stats", "tokenizer", "token/chat", "load/trace"}},
+	{"vocabulary, arithmetic, parts of an engine", []string{"load/arrow", "call", "enginelog", "load/media", "protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "stats", "token/tokenizer", "token/chat", "load/trace"}},
 	{"what to send, when, to whom; what came back; an engine", []string{"chart", "client", "launch", "metrics", "probe", "record", "recorder", "load/schedule", "search", "sim", "load/workload"}},
 	{"sending, judging, settings; engines at work", []string{"settings/config", "driver", "observe", "sim/cluster", "verdict"}},
 	{"the file of a run; reading command lines; an embedded server", []string{"capacity", "settings/flags", "load/build/build", "result", "sim/engineconf", "sim/serve"}},
@@ -16,7 +16,7 @@ var levels = []struct {
 	{"fitting the simulator; asking it what to run; results side by side", []string{"calibrate", "capacity/trials", "compare", "curve", "settings/dialect", "plan", "report", "store", "sweep", "table"}},
 	{"one whole run; charts without a browser; what users have as rows", []string{"bench", "evidence", "page", "picture", "tune"}},
 	{"commands", []string{"cli"}},
-	{"programs and house rules", []string{"cmd/spate", "archtest", "attack", "doctest", "gotest", "tokenizer/conform", "token/chat/conformance"}},
+	{"programs and house rules", []string{"cmd/spate", "archtest", "attack", "doctest", "gotest", "token/tokenizer/conform", "token/chat/conformance"}},
 }
 
 // walls are packages that must not know each other, not even through others.
@@ -64,9 +64,9 @@ var machine = []struct {
 	{"store", []string{"os"}, "keeps the file of results and looks whether run folders are still there"},
 	{"sweep", []string{"os", "syscall"}, "keeps a sweep's folder, and starts the servers it is told to"},
 	{"tune", []string{"os"}, "reads back what a search was begun with"},
-	{"tokenizer", []string{"os"}, "reads tokenizer files, where the user or the Hugging Face cache has them"},
+	{"token/tokenizer", []string{"os"}, "reads tokenizer files, where the user or the Hugging Face cache has them"},
 	{"token/chat/conformance", []string{"os"}, "is a program"},
-	{"tokenizer/conform", []string{"os", "syscall"}, "is a program"},
+	{"token/tokenizer/conform", []string{"os", "syscall"}, "is a program"},
 }
 
 // touching are the imports that reach the machine.
@@ -77,7 +77,7 @@ var touching = []string{
 
 // timeless packages never read a clock or wait: the same input gives the same output, at any time.
 var timeless = []string{
-	"load/arrow", "chart", "compare", "settings/config", "curve", "enginelog", "escape", "evidence", "explain", "settings/flags", "harvest", "interop", "load/build/build", "metrics", "nearest", "page", "picture", "rng", "load/schedule", "search", "secret", "stats", "table", "tokenizer", "token/chat", "load/trace", "verdict", "load/workload",
+	"load/arrow", "chart", "compare", "settings/config", "curve", "enginelog", "escape", "evidence", "explain", "settings/flags", "harvest", "interop", "load/build/build", "metrics", "nearest", "page", "picture", "rng", "load/schedule", "search", "secret", "stats", "table", "token/tokenizer", "token/chat", "load/trace", "verdict", "load/workload",
 	"sim", "sim/catalog", "sim/cluster", "sim/des", "sim/engineconf", "sim/kv", "sim/latency",
 }
 

@@ -9,7 +9,7 @@ import (
 	"spate/internal/call"
 	"spate/internal/load/workload"
 	"spate/internal/token/chat"
-	"spate/internal/tokenizer"
+	"spate/internal/token/tokenizer"
 )
 
 // serverTokenizer as --tokenizer asks for the server's own /tokenize.

@@ -24,7 +24,7 @@ import (
 	"spate/internal/rng"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
-	"spate/internal/tokenizer"
+	"spate/internal/token/tokenizer"
 )
 
 // newDataset is `spate dataset stats|make|convert`.

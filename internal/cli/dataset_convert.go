@@ -16,7 +16,7 @@ import (
 	"spate/internal/load/trace"
 	"spate/internal/load/workload"
 	"spate/internal/settings/config"
-	"spate/internal/tokenizer"
+	"spate/internal/token/tokenizer"
 )
 
 // textForms are the forms that hold prompts.

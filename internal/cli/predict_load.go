@@ -20,7 +20,7 @@ import (
 	"spate/internal/settings/flags"
 	"spate/internal/sim/cluster"
 	"spate/internal/sim/kv"
-	"spate/internal/tokenizer"
+	"spate/internal/token/tokenizer"
 )
 
 // Commands that simulate take flags of their own beside those of bench, which follow argparse's rules, so

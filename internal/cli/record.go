@@ -13,7 +13,7 @@ import (
 	"spate/internal/load/trace"
 	"spate/internal/record"
 	"spate/internal/secret"
-	"spate/internal/tokenizer"
+	"spate/internal/token/tokenizer"
 )
 
 // recordOptions are the flags of `spate record`.

@@ -9,7 +9,7 @@ import (
 	"github.com/valyala/fastjson"
 
 	"spate/internal/token/chat"
-	"spate/internal/tokenizer"
+	"spate/internal/token/tokenizer"
 )
 
 // Line is one request of a recording: the columns of a Mooncake trace, then what else is known of it.

@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"spate/internal/tokenizer"
+	"spate/internal/token/tokenizer"
 )
 
 // Config says what stands between whom.

@@ -18,7 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"spate/internal/load/trace"
-	"spate/internal/tokenizer"
+	"spate/internal/token/tokenizer"
 )
 
 // shared is how many ids two lists begin with in common.

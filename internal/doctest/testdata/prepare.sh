@@ -36,7 +36,7 @@ spate predict --sim Qwen3-8B@L40S --num-prompts 30 --engine-log server.log --no-
 
 # Datasets, a profile, a suite.
 sed 's/}$/, "fate":"ok", "status":200}/' "$root/examples/trace.jsonl" >trace.jsonl # as spate record writes it
-gunzip -c "$root/internal/tokenizer/testdata/qwen.tokenizer.json.gz" >tokenizer.json
+gunzip -c "$root/internal/token/tokenizer/testdata/qwen.tokenizer.json.gz" >tokenizer.json
 seq 100 300 >lengths.txt
 chat() { printf '{"id":"%s","conversations":[{"from":"human","value":"Tell me about the sea and the ships on it."},{"from":"gpt","value":"The sea is wide, and ships are small, and both are old."},{"from":"human","value":"And the wind?"},{"from":"gpt","value":"It drives the one over the other."}]}' "$1"; }
 { printf '['; for i in $(seq 39); do chat "$i"; printf ','; done; chat 40; printf ']\n'; } >sharegpt.json

@@ -1,6 +1,6 @@
 package workload
 
-import "spate/internal/tokenizer"
+import "spate/internal/token/tokenizer"
 
 // Wrap makes a loaded tokenizer usable here; nil stays nil.
 func Wrap(t *tokenizer.Tokenizer) Tokenizer {

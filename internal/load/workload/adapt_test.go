@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"spate/internal/tokenizer"
+	"spate/internal/token/tokenizer"
 )
 
 // tiny is a byte-level BPE of the letters a to p, the space and the merges of neighbours.

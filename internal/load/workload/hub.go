@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"spate/internal/tokenizer"
+	"spate/internal/token/tokenizer"
 )
 
 // Look fills in where the Hugging Face tools keep what they downloaded, from the environment and the home folder.

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"spate/internal/tokenizer"
+	"spate/internal/token/tokenizer"
 )
 
 type expected struct {
