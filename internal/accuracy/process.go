@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"spate/internal/driver"
+	"spate/internal/send/driver"
 	"spate/internal/sim/serve"
 )
 

@@ -9,11 +9,11 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/client"
-	"spate/internal/driver"
 	"spate/internal/load/schedule"
 	"spate/internal/probe"
 	"spate/internal/protocol"
 	"spate/internal/recorder"
+	"spate/internal/send/driver"
 	"spate/internal/sim/serve"
 )
 

@@ -18,11 +18,11 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/client"
-	"spate/internal/driver"
 	"spate/internal/metrics"
 	"spate/internal/recorder"
 	"spate/internal/report"
 	"spate/internal/result"
+	"spate/internal/send/driver"
 	"spate/internal/settings/config"
 )
 

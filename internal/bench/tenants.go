@@ -15,11 +15,11 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/client"
-	"spate/internal/driver"
 	"spate/internal/interop"
 	"spate/internal/load/schedule"
 	"spate/internal/report"
 	"spate/internal/result"
+	"spate/internal/send/driver"
 	"spate/internal/verdict"
 )
 

@@ -22,8 +22,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/call"
-	"spate/internal/driver"
 	"spate/internal/result"
+	"spate/internal/send/driver"
 	"spate/internal/settings/flags"
 	"spate/internal/sim/serve"
 )

@@ -7,10 +7,10 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/client"
-	"spate/internal/driver"
 	"spate/internal/metrics"
 	"spate/internal/recorder"
 	"spate/internal/report"
+	"spate/internal/send/driver"
 	"spate/internal/settings/config"
 	"spate/internal/verdict"
 )
