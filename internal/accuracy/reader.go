@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/client"
 	"spate/internal/load/schedule"
 	"spate/internal/probe"
 	"spate/internal/protocol"
 	"spate/internal/recorder"
+	"spate/internal/send/client"
 	"spate/internal/send/driver"
 	"spate/internal/sim/serve"
 )

@@ -8,7 +8,7 @@ var levels = []struct {
 }{
 	{"words; opening files", []string{"escape", "infile", "nearest", "secret"}},
 	{"vocabulary, arithmetic, parts of an engine", []string{"load/arrow", "call", "enginelog", "load/media", "protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "stats", "token/tokenizer", "token/chat", "load/trace"}},
-	{"what to send, when, to whom; what came back; an engine", []string{"chart", "client", "launch", "metrics", "probe", "record", "recorder", "load/schedule", "search", "sim", "load/workload"}},
+	{"what to send, when, to whom; what came back; an engine", []string{"chart", "send/client", "launch", "metrics", "probe", "record", "recorder", "load/schedule", "search", "sim", "load/workload"}},
 	{"sending, judging, settings; engines at work", []string{"settings/config", "send/driver", "observe", "sim/cluster", "verdict"}},
 	{"the file of a run; reading command lines; an embedded server", []string{"capacity", "settings/flags", "load/build/build", "result", "sim/engineconf", "sim/serve"}},
 	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "alarms", "harvest", "interop", "profile", "sim/wall"}},
@@ -21,18 +21,18 @@ var levels = []struct {
 
 // walls are packages that must not know each other, not even through others.
 var walls = []struct{ pkg, never, why string }{
-	{"metrics", "client", "a figure is computed from records alone, whoever made them"},
+	{"metrics", "send/client", "a figure is computed from records alone, whoever made them"},
 	{"metrics", "send/driver", "as above"},
-	{"client", "metrics", "the client stamps; it has no opinion on what the stamps mean"},
-	{"client", "load/workload", "the client sends what it is given"},
+	{"send/client", "metrics", "the client stamps; it has no opinion on what the stamps mean"},
+	{"send/client", "load/workload", "the client sends what it is given"},
 	{"load/schedule", "load/workload", "when and what are decided apart"},
-	{"verdict", "client", "a run is judged by its figures"},
-	{"report", "client", "a view of a finished run needs nothing that made it"},
+	{"verdict", "send/client", "a run is judged by its figures"},
+	{"report", "send/client", "a view of a finished run needs nothing that made it"},
 	{"report", "send/driver", "as above"},
-	{"result", "client", "old runs stay readable without the means to make new ones"},
-	{"sim/serve", "client", "the server that tests the client shares no code with it"},
+	{"result", "send/client", "old runs stay readable without the means to make new ones"},
+	{"sim/serve", "send/client", "the server that tests the client shares no code with it"},
 	{"sim/serve", "call", "as above, its clock included"},
-	{"settings/flags", "client", "reading a command line starts nothing"},
+	{"settings/flags", "send/client", "reading a command line starts nothing"},
 }
 
 // machine lists who may reach the machine, through which imports, and what for. All others compute.
@@ -45,7 +45,7 @@ var machine = []struct {
 	{"alarms", []string{"os", "os/exec", "syscall", "golang.org/x/sys/unix"}, "runs servers and clients as processes, and disturbs them"},
 	{"bench", []string{"net", "net/http", "os", "os/exec"}, "opens the files, asks the servers and finds the programs that the settings name"},
 	{"cli", []string{"net", "os", "os/exec", "os/signal", "golang.org/x/term"}, "is the process's face"},
-	{"client", []string{"net", "net/http", "net/http/httptrace", "os", "syscall", "golang.org/x/sys/unix"}, "owns the sockets of the load"},
+	{"send/client", []string{"net", "net/http", "net/http/httptrace", "os", "syscall", "golang.org/x/sys/unix"}, "owns the sockets of the load"},
 	{"cmd/spate", []string{"os", "os/signal", "syscall"}, "is the process"},
 	{"settings/config", []string{"net"}, "joins a host and a port; opens nothing"},
 	{"send/driver", []string{"golang.org/x/sys/unix"}, "sleeps to an absolute time on its own thread"},
@@ -89,7 +89,7 @@ var drawing = []string{"predict", "rng", "search", "sim/serve", "stats", "load/w
 
 // unseeded packages draw numbers that reach neither a request nor a figure's definition.
 var unseeded = map[string]string{
-	"client": "the spacing of its lag samples, so that they do not keep step with the load",
+	"send/client": "the spacing of its lag samples, so that they do not keep step with the load",
 }
 
 // unpredictable packages may import crypto/rand.

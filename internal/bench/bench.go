@@ -17,11 +17,11 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/client"
 	"spate/internal/metrics"
 	"spate/internal/recorder"
 	"spate/internal/report"
 	"spate/internal/result"
+	"spate/internal/send/client"
 	"spate/internal/send/driver"
 	"spate/internal/settings/config"
 )

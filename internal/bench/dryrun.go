@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"spate/internal/client"
 	"spate/internal/load/workload"
+	"spate/internal/send/client"
 )
 
 // previewFor bounds how long a dry run makes prompts to see their lengths.

@@ -16,12 +16,12 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/client"
 	"spate/internal/metrics"
 	"spate/internal/observe"
 	"spate/internal/probe"
 	"spate/internal/recorder"
 	"spate/internal/result"
+	"spate/internal/send/client"
 	"spate/internal/settings/config"
 	"spate/internal/verdict"
 )

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"spate/internal/client"
+	"spate/internal/send/client"
 	"spate/internal/settings/config"
 )
 

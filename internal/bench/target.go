@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/client"
 	"spate/internal/infile"
 	"spate/internal/probe"
 	"spate/internal/report"
 	"spate/internal/result"
 	"spate/internal/secret"
+	"spate/internal/send/client"
 	"spate/internal/settings/config"
 )
 

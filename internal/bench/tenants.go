@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/client"
 	"spate/internal/interop"
 	"spate/internal/load/schedule"
 	"spate/internal/report"
 	"spate/internal/result"
+	"spate/internal/send/client"
 	"spate/internal/send/driver"
 	"spate/internal/verdict"
 )

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/client"
 	"spate/internal/metrics"
 	"spate/internal/recorder"
 	"spate/internal/report"
+	"spate/internal/send/client"
 	"spate/internal/send/driver"
 	"spate/internal/settings/config"
 	"spate/internal/verdict"
