@@ -10,10 +10,10 @@ import (
 	"spate/internal/call"
 	"spate/internal/load/schedule"
 	"spate/internal/probe"
-	"spate/internal/protocol"
 	"spate/internal/recorder"
 	"spate/internal/send/client"
 	"spate/internal/send/driver"
+	"spate/internal/send/protocol"
 	"spate/internal/sim/serve"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"spate/internal/load/workload"
-	"spate/internal/protocol"
+	"spate/internal/send/protocol"
 	"spate/internal/settings/dialect"
 )
 

@@ -7,7 +7,7 @@ var levels = []struct {
 	packages []string
 }{
 	{"words; opening files", []string{"escape", "infile", "nearest", "secret"}},
-	{"vocabulary, arithmetic, parts of an engine", []string{"load/arrow", "call", "enginelog", "load/media", "protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "stats", "token/tokenizer", "token/chat", "load/trace"}},
+	{"vocabulary, arithmetic, parts of an engine", []string{"load/arrow", "call", "enginelog", "load/media", "send/protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "stats", "token/tokenizer", "token/chat", "load/trace"}},
 	{"what to send, when, to whom; what came back; an engine", []string{"chart", "send/client", "launch", "metrics", "probe", "record", "recorder", "load/schedule", "search", "sim", "load/workload"}},
 	{"sending, judging, settings; engines at work", []string{"settings/config", "send/driver", "observe", "sim/cluster", "verdict"}},
 	{"the file of a run; reading command lines; an embedded server", []string{"capacity", "settings/flags", "load/build/build", "result", "sim/engineconf", "sim/serve"}},

@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/call"
-	"spate/internal/protocol"
 	"spate/internal/result"
+	"spate/internal/send/protocol"
 	"spate/internal/settings/flags"
 )
 

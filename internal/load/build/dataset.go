@@ -10,7 +10,7 @@ import (
 	"spate/internal/load/schedule"
 	"spate/internal/load/trace"
 	"spate/internal/load/workload"
-	"spate/internal/protocol"
+	"spate/internal/send/protocol"
 	"spate/internal/settings/config"
 )
 

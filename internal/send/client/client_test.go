@@ -25,7 +25,7 @@ import (
 	"go.uber.org/goleak"
 
 	"spate/internal/call"
-	"spate/internal/protocol"
+	"spate/internal/send/protocol"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -17,7 +17,7 @@ import (
 	"github.com/valyala/fastjson"
 
 	"spate/internal/call"
-	"spate/internal/protocol"
+	"spate/internal/send/protocol"
 )
 
 // TestEveryProtocolIsSpoken asks that no protocol goes untested: every name has an endpoint, code and a

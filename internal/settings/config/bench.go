@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"spate/internal/load/schedule"
-	"spate/internal/protocol"
 	"spate/internal/secret"
+	"spate/internal/send/protocol"
 )
 
 // Bench is everything a `spate bench` run can be told. A nil pointer, an empty string or an empty

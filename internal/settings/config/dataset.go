@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"spate/internal/load/workload"
-	"spate/internal/protocol"
+	"spate/internal/send/protocol"
 )
 
 // Dataset names.

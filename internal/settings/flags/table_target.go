@@ -1,7 +1,7 @@
 package flags
 
 import (
-	"spate/internal/protocol"
+	"spate/internal/send/protocol"
 	"spate/internal/settings/config"
 )
 

@@ -13,7 +13,7 @@ import (
 // TestDocumentedBackends holds docs/backends.md against the table: every protocol has its row where it
 // goes and one for what is sent, and the tests named there exist.
 func TestDocumentedBackends(t *testing.T) {
-	raw, err := os.ReadFile("../../docs/backends.md")
+	raw, err := os.ReadFile("../../../docs/backends.md")
 	if err != nil {
 		t.Fatal(err)
 	}
