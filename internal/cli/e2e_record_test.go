@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"spate/internal/record"
+	"spate/internal/send/proxy"
 	"spate/internal/sim/serve"
 )
 
@@ -26,15 +26,15 @@ func recorded(t *testing.T, upstream string, args ...string) (c *command, url, p
 	return c, strings.TrimSpace(c.out.String()), path
 }
 
-func traceLines(t *testing.T, path string) []record.Line {
+func traceLines(t *testing.T, path string) []proxy.Line {
 	t.Helper()
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out []record.Line
+	var out []proxy.Line
 	for text := range bytes.Lines(raw) {
-		var l record.Line
+		var l proxy.Line
 		if err := json.Unmarshal(text, &l); err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
@@ -66,7 +66,7 @@ func TestRecordAndReplay(t *testing.T) {
 		t.Error("the key stands in the file", err)
 	}
 	for i, l := range rows {
-		if l.Status != 200 || l.Fate != "ok" || l.InFrom != record.ByServer || l.OutFrom != record.ByServer || l.TTFT == nil || i > 0 && l.Timestamp < rows[i-1].Timestamp {
+		if l.Status != 200 || l.Fate != "ok" || l.InFrom != proxy.ByServer || l.OutFrom != proxy.ByServer || l.TTFT == nil || i > 0 && l.Timestamp < rows[i-1].Timestamp {
 			t.Fatalf("line %d: %+v", i, l)
 		}
 	}

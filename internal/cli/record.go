@@ -11,14 +11,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate/internal/load/trace"
-	"spate/internal/record"
 	"spate/internal/secret"
+	"spate/internal/send/proxy"
 	"spate/internal/token/tokenizer"
 )
 
 // recordOptions are the flags of `spate record`.
 type recordOptions struct {
-	cfg       record.Config
+	cfg       proxy.Config
 	tokenizer string
 	saltFile  string
 	sort      string
@@ -67,7 +67,7 @@ docs/record.md describes the file.`,
 
 func runRecord(ctx context.Context, p Process, o *recordOptions) error {
 	if o.sort != "" {
-		dropped, err := record.Sort(o.sort)
+		dropped, err := proxy.Sort(o.sort)
 		if dropped > 0 {
 			say(p.Stderr, "%d unfinished lines were dropped\n", dropped)
 		}
@@ -76,7 +76,7 @@ func runRecord(ctx context.Context, p Process, o *recordOptions) error {
 	if err := o.check(p); err != nil {
 		return err
 	}
-	proxy, err := record.Start(o.cfg)
+	proxy, err := proxy.Start(o.cfg)
 	if err != nil {
 		return err
 	}
@@ -125,12 +125,12 @@ func (o *recordOptions) check(p Process) error {
 		return nil
 	}
 	var err error
-	o.cfg.Salt, err = record.ReadSalt(o.saltFile)
+	o.cfg.Salt, err = proxy.ReadSalt(o.saltFile)
 	return err
 }
 
 // watchRecording waits for the end, and says at once when the file cannot be written: requests go on.
-func watchRecording(ctx context.Context, p Process, proxy *record.Proxy, stop <-chan struct{}) {
+func watchRecording(ctx context.Context, p Process, proxy *proxy.Proxy, stop <-chan struct{}) {
 	look := time.NewTicker(time.Second)
 	defer look.Stop()
 	said := false
@@ -150,7 +150,7 @@ func watchRecording(ctx context.Context, p Process, proxy *record.Proxy, stop <-
 }
 
 // tell says what was recorded and how to send it again.
-func (o *recordOptions) tell(p Process, st record.Stats) {
+func (o *recordOptions) tell(p Process, st proxy.Stats) {
 	say(p.Stderr, "recorded %d requests, %d of them not answered well; %d input and %d output tokens", st.Requests, st.Failed, st.In, st.Out)
 	if st.Others > 0 {
 		say(p.Stderr, "; %d requests without a prompt were handed on only", st.Others)

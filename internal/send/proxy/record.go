@@ -4,7 +4,7 @@
 //
 // Read this file first, then conn.go (one connection), h1.go (where messages begin and end), exchange.go (what
 // is kept of one request), ask.go and answer.go (what bodies mean), and blocks.go (ids of blocks).
-package record
+package proxy
 
 import (
 	"context"
