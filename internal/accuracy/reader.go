@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/call/recorder"
 	"spate/internal/load/schedule"
 	"spate/internal/probe"
-	"spate/internal/recorder"
 	"spate/internal/send/client"
 	"spate/internal/send/driver"
 	"spate/internal/send/protocol"

@@ -8,7 +8,7 @@ var levels = []struct {
 }{
 	{"words; opening files", []string{"escape", "infile", "nearest", "secret"}},
 	{"vocabulary, arithmetic, parts of an engine", []string{"load/arrow", "call", "enginelog", "load/media", "send/protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "stats", "token/tokenizer", "token/chat", "load/trace"}},
-	{"what to send, when, to whom; what came back; an engine", []string{"chart", "send/client", "launch", "metrics", "probe", "send/proxy", "recorder", "load/schedule", "search", "sim", "load/workload"}},
+	{"what to send, when, to whom; what came back; an engine", []string{"chart", "send/client", "launch", "metrics", "probe", "send/proxy", "call/recorder", "load/schedule", "search", "sim", "load/workload"}},
 	{"sending, judging, settings; engines at work", []string{"settings/config", "send/driver", "observe", "sim/cluster", "verdict"}},
 	{"the file of a run; reading command lines; an embedded server", []string{"capacity", "settings/flags", "load/build/build", "result", "sim/engineconf", "sim/serve"}},
 	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "alarms", "harvest", "interop", "profile", "sim/wall"}},
@@ -56,7 +56,7 @@ var machine = []struct {
 	{"load/media", []string{"os", "syscall"}, "opens the pictures and sounds that rows of a dataset name, within the folders that are allowed"},
 	{"probe", []string{"net", "net/http", "os", "syscall", "golang.org/x/sys/unix", "golang.org/x/sys/windows"}, "looks at host, process and server"},
 	{"send/proxy", []string{"net", "os"}, "stands between clients and a server, and appends what passed to a file"},
-	{"recorder", []string{"os"}, "appends records to a file"},
+	{"call/recorder", []string{"os"}, "appends records to a file"},
 	{"report", []string{"golang.org/x/term"}, "asks how wide the terminal is"},
 	{"result", []string{"os"}, "keeps the run folder"},
 	{"runs", []string{"os"}, "goes through the files and folders results lie in"},

@@ -25,7 +25,7 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/recorder"
+	"spate/internal/call/recorder"
 	"spate/internal/result"
 	"spate/internal/sim/serve"
 )

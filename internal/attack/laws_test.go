@@ -19,8 +19,8 @@ import (
 	"unicode/utf8"
 
 	"spate/internal/call"
+	"spate/internal/call/recorder"
 	"spate/internal/escape"
-	"spate/internal/recorder"
 	"spate/internal/result"
 )
 

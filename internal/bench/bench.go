@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/call/recorder"
 	"spate/internal/metrics"
-	"spate/internal/recorder"
 	"spate/internal/report"
 	"spate/internal/result"
 	"spate/internal/send/client"

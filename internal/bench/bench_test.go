@@ -22,8 +22,8 @@ import (
 	"go.uber.org/goleak"
 
 	"spate/internal/call"
+	"spate/internal/call/recorder"
 	"spate/internal/probe"
-	"spate/internal/recorder"
 	"spate/internal/result"
 	"spate/internal/settings/flags"
 	"spate/internal/sim/serve"

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/call/recorder"
 	"spate/internal/infile"
 	settings "spate/internal/load/build"
 	"spate/internal/load/schedule"
 	"spate/internal/load/workload"
-	"spate/internal/recorder"
 	"spate/internal/rng"
 	"spate/internal/send/driver"
 	"spate/internal/settings/config"

@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/call/recorder"
 	"spate/internal/metrics"
 	"spate/internal/observe"
 	"spate/internal/probe"
-	"spate/internal/recorder"
 	"spate/internal/result"
 	"spate/internal/send/client"
 	"spate/internal/settings/config"

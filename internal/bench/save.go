@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/call/recorder"
 	"spate/internal/chart"
 	"spate/internal/interop"
 	"spate/internal/metrics"
-	"spate/internal/recorder"
 	"spate/internal/result"
 	"spate/internal/settings/flags"
 )

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/call/recorder"
 	"spate/internal/metrics"
-	"spate/internal/recorder"
 	"spate/internal/report"
 	"spate/internal/send/client"
 	"spate/internal/send/driver"

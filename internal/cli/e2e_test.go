@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/recorder"
+	"spate/internal/call/recorder"
 	"spate/internal/result"
 	"spate/internal/sim/serve"
 )

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"spate/internal/call/recorder"
 	"spate/internal/predict"
 	"spate/internal/profile"
-	"spate/internal/recorder"
 	"spate/internal/result"
 )
 

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/call/recorder"
 	"spate/internal/enginelog"
 	"spate/internal/harvest"
 	"spate/internal/metrics"
 	"spate/internal/observe"
-	"spate/internal/recorder"
 	"spate/internal/result"
 	"spate/internal/verdict"
 )

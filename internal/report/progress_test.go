@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/call"
-	"spate/internal/recorder"
+	"spate/internal/call/recorder"
 )
 
 var _ recorder.Sink = (*Progress)(nil)

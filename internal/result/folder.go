@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"spate/internal/recorder"
+	"spate/internal/call/recorder"
 	"spate/internal/secret"
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/call"
+	"spate/internal/call/recorder"
 	"spate/internal/metrics"
-	"spate/internal/recorder"
 	"spate/internal/rng"
 )
 

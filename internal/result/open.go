@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/call/recorder"
 	"spate/internal/infile"
 	"spate/internal/observe"
-	"spate/internal/recorder"
 	"spate/internal/secret"
 	"spate/internal/verdict"
 )

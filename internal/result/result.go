@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/call/recorder"
 	"spate/internal/metrics"
 	"spate/internal/observe"
-	"spate/internal/recorder"
 	"spate/internal/verdict"
 )
 

@@ -17,8 +17,8 @@ import (
 	"go.uber.org/goleak"
 
 	"spate/internal/call"
+	"spate/internal/call/recorder"
 	"spate/internal/metrics"
-	"spate/internal/recorder"
 	"spate/internal/verdict"
 )
 

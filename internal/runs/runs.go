@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 
 	"spate/internal/call"
+	"spate/internal/call/recorder"
 	"spate/internal/harvest"
-	"spate/internal/recorder"
 	"spate/internal/result"
 )
 

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/call/recorder"
 	"spate/internal/load/schedule"
-	"spate/internal/recorder"
 )
 
 // TestBegin starts two drivers at one time that is later than both were ready: nothing leaves before it,

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/call/recorder"
 	"spate/internal/load/schedule"
 	"spate/internal/load/workload"
-	"spate/internal/recorder"
 )
 
 // Doer makes one attempt at a request. A failed attempt is an outcome in the record, not an error.

@@ -17,8 +17,8 @@ import (
 	"pgregory.net/rapid"
 
 	"spate/internal/call"
+	"spate/internal/call/recorder"
 	"spate/internal/load/schedule"
-	"spate/internal/recorder"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
