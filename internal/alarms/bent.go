@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/verdict"
 )
 

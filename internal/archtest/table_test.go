@@ -8,7 +8,7 @@ var levels = []struct {
 }{
 	{"words; opening files", []string{"escape", "infile", "nearest", "secret"}},
 	{"vocabulary, arithmetic, parts of an engine", []string{"load/arrow", "call", "enginelog", "load/media", "send/protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "stats", "token/tokenizer", "token/chat", "load/trace"}},
-	{"what to send, when, to whom; what came back; an engine", []string{"chart", "send/client", "launch", "metrics", "probe", "send/proxy", "call/recorder", "load/schedule", "search", "sim", "load/workload"}},
+	{"what to send, when, to whom; what came back; an engine", []string{"chart", "send/client", "launch", "judge/metrics", "probe", "send/proxy", "call/recorder", "load/schedule", "search", "sim", "load/workload"}},
 	{"sending, judging, settings; engines at work", []string{"settings/config", "send/driver", "observe", "sim/cluster", "verdict"}},
 	{"the file of a run; reading command lines; an embedded server", []string{"capacity", "settings/flags", "load/build/build", "result", "sim/engineconf", "sim/serve"}},
 	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "alarms", "harvest", "interop", "profile", "sim/wall"}},
@@ -21,9 +21,9 @@ var levels = []struct {
 
 // walls are packages that must not know each other, not even through others.
 var walls = []struct{ pkg, never, why string }{
-	{"metrics", "send/client", "a figure is computed from records alone, whoever made them"},
-	{"metrics", "send/driver", "as above"},
-	{"send/client", "metrics", "the client stamps; it has no opinion on what the stamps mean"},
+	{"judge/metrics", "send/client", "a figure is computed from records alone, whoever made them"},
+	{"judge/metrics", "send/driver", "as above"},
+	{"send/client", "judge/metrics", "the client stamps; it has no opinion on what the stamps mean"},
 	{"send/client", "load/workload", "the client sends what it is given"},
 	{"load/schedule", "load/workload", "when and what are decided apart"},
 	{"verdict", "send/client", "a run is judged by its figures"},
@@ -77,7 +77,7 @@ var touching = []string{
 
 // timeless packages never read a clock or wait: the same input gives the same output, at any time.
 var timeless = []string{
-	"load/arrow", "chart", "compare", "settings/config", "curve", "enginelog", "escape", "evidence", "explain", "settings/flags", "harvest", "interop", "load/build/build", "metrics", "nearest", "page", "picture", "rng", "load/schedule", "search", "secret", "stats", "table", "token/tokenizer", "token/chat", "load/trace", "verdict", "load/workload",
+	"load/arrow", "chart", "compare", "settings/config", "curve", "enginelog", "escape", "evidence", "explain", "settings/flags", "harvest", "interop", "load/build/build", "judge/metrics", "nearest", "page", "picture", "rng", "load/schedule", "search", "secret", "stats", "table", "token/tokenizer", "token/chat", "load/trace", "verdict", "load/workload",
 	"sim", "sim/catalog", "sim/cluster", "sim/des", "sim/engineconf", "sim/kv", "sim/latency",
 }
 

@@ -18,7 +18,7 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/call/recorder"
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/report"
 	"spate/internal/result"
 	"spate/internal/send/client"

@@ -17,7 +17,7 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/call/recorder"
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/observe"
 	"spate/internal/probe"
 	"spate/internal/result"

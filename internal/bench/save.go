@@ -13,7 +13,7 @@ import (
 	"spate/internal/call/recorder"
 	"spate/internal/chart"
 	"spate/internal/interop"
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/result"
 	"spate/internal/settings/flags"
 )

@@ -7,7 +7,7 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/call/recorder"
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/report"
 	"spate/internal/send/client"
 	"spate/internal/send/driver"

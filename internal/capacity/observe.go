@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/settings/config"
 	"spate/internal/stats"
 	"spate/internal/verdict"

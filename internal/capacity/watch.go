@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/settings/config"
 	"spate/internal/stats"
 )

@@ -9,7 +9,7 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/harvest"
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/runs"
 	"spate/internal/stats"
 )

@@ -17,7 +17,7 @@ import (
 	"spate/internal/call"
 	"spate/internal/enginelog"
 	"spate/internal/harvest"
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/observe"
 	"spate/internal/rng"
 	"spate/internal/runs"

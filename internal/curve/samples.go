@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 )
 
 // Latency is one of the four latencies every tool reports.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/observe"
 	"spate/internal/stats"
 )

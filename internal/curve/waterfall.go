@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 )
 
 // Bar is one request on the run's time axis, which starts with the measured part.

@@ -14,7 +14,7 @@ import (
 	"spate/internal/call/recorder"
 	"spate/internal/enginelog"
 	"spate/internal/harvest"
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/observe"
 	"spate/internal/result"
 	"spate/internal/verdict"

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"spate/internal/judge/metrics"
 	"spate/internal/load/schedule"
-	"spate/internal/metrics"
 	"spate/internal/result"
 )
 

@@ -15,7 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/result"
 )
 

@@ -21,7 +21,7 @@ import (
 	"spate/internal/call"
 	"spate/internal/curve"
 	"spate/internal/harvest"
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/result"
 	"spate/internal/rng"
 	"spate/internal/runs"

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"spate/internal/curve"
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/result"
 	"spate/internal/runs"
 	"spate/internal/stats"

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/result"
 )
 

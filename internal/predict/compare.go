@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"spate/internal/call"
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/profile"
 )
 

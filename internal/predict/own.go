@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"spate/internal/judge/metrics"
 	"spate/internal/load/build"
 	"spate/internal/load/schedule"
-	"spate/internal/metrics"
 	"spate/internal/profile"
 	"spate/internal/rng"
 	"spate/internal/settings/config"

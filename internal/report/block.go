@@ -13,7 +13,7 @@ import (
 	"strings"
 	"unicode"
 
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/result"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/result"
 )
 

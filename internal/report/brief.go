@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/result"
 	"spate/internal/settings/config"
 	"spate/internal/verdict"

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/result"
 	"spate/internal/verdict"
 )

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/observe"
 	"spate/internal/result"
 )

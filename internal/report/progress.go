@@ -10,7 +10,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"spate/internal/call"
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 )
 
 // Progress gathers what a live view shows, cheaply enough to run beside the measurement: nothing per

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/result"
 )
 

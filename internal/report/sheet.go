@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 )
 
 // maxColumns is the width findings keep to.

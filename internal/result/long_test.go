@@ -13,7 +13,7 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/call/recorder"
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/rng"
 )
 

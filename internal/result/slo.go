@@ -4,7 +4,7 @@ import (
 	"math"
 	"strings"
 
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/settings/config"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"spate/internal/call"
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/settings/config"
 )
 

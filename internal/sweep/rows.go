@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"spate/internal/escape"
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/runs"
 	"spate/internal/stats"
 )

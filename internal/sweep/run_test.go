@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/result"
 	"spate/internal/rng"
 	"spate/internal/runs"

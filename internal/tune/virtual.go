@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"spate/internal/judge/metrics"
 	"spate/internal/launch"
-	"spate/internal/metrics"
 	"spate/internal/predict"
 	"spate/internal/profile"
 	"spate/internal/search"

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/stats"
 )
 

@@ -9,7 +9,7 @@ import (
 	"math"
 	"time"
 
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 )
 
 // Level is how bad one finding is.

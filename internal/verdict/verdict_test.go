@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/call"
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 )
 
 // dist is a distribution all of whose figures are v.

@@ -7,7 +7,7 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/capacity"
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/predict"
 )
 

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"spate/internal/capacity"
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/result"
 )
 

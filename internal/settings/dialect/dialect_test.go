@@ -12,7 +12,7 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/harvest"
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 	"spate/internal/result"
 )
 

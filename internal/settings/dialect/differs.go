@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/metrics"
+	"spate/internal/judge/metrics"
 )
 
 // Differs says where a tool's definitions bend the numbers of this very run, each with the honest figure

@@ -60,7 +60,7 @@ func samePaths(t *testing.T, what string, want, got []string) {
 }
 
 func TestDocumentedMetrics(t *testing.T) {
-	raw, err := os.ReadFile("../../docs/metrics.md")
+	raw, err := os.ReadFile("../../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
