@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"spate/internal/stats"
+	"spate/internal/judge/stats"
 )
 
 // Goal is something the client has to reach, and whether it did.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"spate/internal/stats"
+	"spate/internal/judge/stats"
 )
 
 // Seen is one answer as a reader saw it. Times are the host's monotonic clock in nanoseconds.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/judge/stats"
 	"spate/internal/probe"
-	"spate/internal/stats"
 )
 
 // Suite is what one report measures.

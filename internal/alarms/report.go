@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"spate/internal/judge/stats"
 	"spate/internal/probe"
-	"spate/internal/stats"
 )
 
 // The goals: shares of runs.

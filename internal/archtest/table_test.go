@@ -7,7 +7,7 @@ var levels = []struct {
 	packages []string
 }{
 	{"words; opening files", []string{"escape", "infile", "nearest", "secret"}},
-	{"vocabulary, arithmetic, parts of an engine", []string{"load/arrow", "call", "enginelog", "load/media", "send/protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "stats", "token/tokenizer", "token/chat", "load/trace"}},
+	{"vocabulary, arithmetic, parts of an engine", []string{"load/arrow", "call", "enginelog", "load/media", "send/protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "judge/stats", "token/tokenizer", "token/chat", "load/trace"}},
 	{"what to send, when, to whom; what came back; an engine", []string{"chart", "send/client", "launch", "judge/metrics", "probe", "send/proxy", "call/recorder", "load/schedule", "search", "sim", "load/workload"}},
 	{"sending, judging, settings; engines at work", []string{"settings/config", "send/driver", "observe", "sim/cluster", "verdict"}},
 	{"the file of a run; reading command lines; an embedded server", []string{"capacity", "settings/flags", "load/build/build", "result", "sim/engineconf", "sim/serve"}},
@@ -77,7 +77,7 @@ var touching = []string{
 
 // timeless packages never read a clock or wait: the same input gives the same output, at any time.
 var timeless = []string{
-	"load/arrow", "chart", "compare", "settings/config", "curve", "enginelog", "escape", "evidence", "explain", "settings/flags", "harvest", "interop", "load/build/build", "judge/metrics", "nearest", "page", "picture", "rng", "load/schedule", "search", "secret", "stats", "table", "token/tokenizer", "token/chat", "load/trace", "verdict", "load/workload",
+	"load/arrow", "chart", "compare", "settings/config", "curve", "enginelog", "escape", "evidence", "explain", "settings/flags", "harvest", "interop", "load/build/build", "judge/metrics", "nearest", "page", "picture", "rng", "load/schedule", "search", "secret", "judge/stats", "table", "token/tokenizer", "token/chat", "load/trace", "verdict", "load/workload",
 	"sim", "sim/catalog", "sim/cluster", "sim/des", "sim/engineconf", "sim/kv", "sim/latency",
 }
 
@@ -85,7 +85,7 @@ var timeless = []string{
 var clockFuncs = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
 
 // drawing packages may import math/rand/v2; apart from rng they only hold a *rand.Rand that rng made.
-var drawing = []string{"predict", "rng", "search", "sim/serve", "stats", "load/workload"}
+var drawing = []string{"predict", "rng", "search", "sim/serve", "judge/stats", "load/workload"}
 
 // unseeded packages draw numbers that reach neither a request nor a figure's definition.
 var unseeded = map[string]string{

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/stats"
+	"spate/internal/judge/stats"
 )
 
 // noteTurns says how each turn of conversations went: later ones carry longer prompts, most of which a prefix

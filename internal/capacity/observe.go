@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"spate/internal/judge/metrics"
+	"spate/internal/judge/stats"
 	"spate/internal/settings/config"
-	"spate/internal/stats"
 	"spate/internal/verdict"
 )
 

@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"spate/internal/judge/stats"
 	"spate/internal/rng"
 	"spate/internal/settings/config"
-	"spate/internal/stats"
 	"spate/internal/verdict"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/judge/metrics"
+	"spate/internal/judge/stats"
 	"spate/internal/settings/config"
-	"spate/internal/stats"
 )
 
 // How often a probe is looked at while it goes, and how long what is in flight may still take once it

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"spate/internal/judge/stats"
 	"spate/internal/rng"
-	"spate/internal/stats"
 )
 
 // fewRounds is from how many rounds on an interleaved comparison is made in pairs: with fewer, the

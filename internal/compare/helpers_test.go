@@ -9,10 +9,10 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/judge/metrics"
+	"spate/internal/judge/stats"
 	"spate/internal/result"
 	"spate/internal/rng"
 	"spate/internal/runs"
-	"spate/internal/stats"
 )
 
 // server is a made-up server: latencies of a queue that remembers, with a long right side.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"spate/internal/judge/stats"
 	"spate/internal/runs"
-	"spate/internal/stats"
 )
 
 // source is where the uncertainty of a comparison comes from.

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/judge/stats"
 	"spate/internal/result"
 	"spate/internal/runs"
-	"spate/internal/stats"
 )
 
 // noiseSchema is the version of noise files.

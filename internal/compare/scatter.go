@@ -6,7 +6,7 @@ import (
 	"math"
 	"text/tabwriter"
 
-	"spate/internal/stats"
+	"spate/internal/judge/stats"
 )
 
 // Scatter is how one metric varied over repeats of one setting.

@@ -10,8 +10,8 @@ import (
 	"spate/internal/call"
 	"spate/internal/harvest"
 	"spate/internal/judge/metrics"
+	"spate/internal/judge/stats"
 	"spate/internal/runs"
-	"spate/internal/stats"
 )
 
 // taken is what a comparison needs of one run. Without records only values are filled.

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"spate/internal/judge/stats"
 	"spate/internal/rng"
-	"spate/internal/stats"
 )
 
 // contrast is the difference of one metric on the scale of logarithms, where twice as slow and half as

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"spate/internal/judge/stats"
 	"spate/internal/runs"
-	"spate/internal/stats"
 )
 
 // Figure is one number of a result that a curve may be drawn over.

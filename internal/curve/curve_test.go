@@ -18,10 +18,10 @@ import (
 	"spate/internal/enginelog"
 	"spate/internal/harvest"
 	"spate/internal/judge/metrics"
+	"spate/internal/judge/stats"
 	"spate/internal/observe"
 	"spate/internal/rng"
 	"spate/internal/runs"
-	"spate/internal/stats"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

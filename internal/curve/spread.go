@@ -4,8 +4,8 @@ import (
 	"math"
 	"slices"
 
+	"spate/internal/judge/stats"
 	"spate/internal/runs"
-	"spate/internal/stats"
 )
 
 // Named is one run's samples of a latency, ascending, and what to call it.

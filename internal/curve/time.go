@@ -9,8 +9,8 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/judge/metrics"
+	"spate/internal/judge/stats"
 	"spate/internal/observe"
-	"spate/internal/stats"
 )
 
 // Window is the measured part of a run on the clock its records and samples are on.

@@ -11,9 +11,9 @@ import (
 
 	"spate/internal/curve"
 	"spate/internal/judge/metrics"
+	"spate/internal/judge/stats"
 	"spate/internal/result"
 	"spate/internal/runs"
-	"spate/internal/stats"
 	"spate/internal/verdict"
 )
 

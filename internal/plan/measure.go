@@ -7,11 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"spate/internal/judge/stats"
 	"spate/internal/load/schedule"
 	"spate/internal/predict"
 	"spate/internal/settings/config"
 	"spate/internal/sim/cluster"
-	"spate/internal/stats"
 )
 
 // How much is simulated at one rate: enough lifetimes of a request for the number in flight to

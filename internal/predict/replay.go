@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"spate/internal/judge/stats"
 	"spate/internal/profile"
 	"spate/internal/sim/cluster"
-	"spate/internal/stats"
 )
 
 // Process is the runs of one server process, in the order in which they were made.

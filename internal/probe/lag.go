@@ -6,7 +6,7 @@ import (
 	"runtime/metrics"
 	"time"
 
-	"spate/internal/stats"
+	"spate/internal/judge/stats"
 )
 
 // Lag summarises delays. Percentiles are upper edges of histogram bars, at most 7 % above the true value.

@@ -11,8 +11,8 @@ import (
 
 	"spate/internal/escape"
 	"spate/internal/judge/metrics"
+	"spate/internal/judge/stats"
 	"spate/internal/runs"
-	"spate/internal/stats"
 )
 
 // figure is a column of the overview.

@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 
 	"spate/internal/escape"
-	"spate/internal/stats"
+	"spate/internal/judge/stats"
 )
 
 // shared are the conditions under which more than one level has a figure.

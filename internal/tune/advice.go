@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"spate/internal/judge/stats"
 	"spate/internal/search"
-	"spate/internal/stats"
 )
 
 // What is believed of a simulator.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"spate/internal/judge/metrics"
+	"spate/internal/judge/stats"
 	"spate/internal/launch"
 	"spate/internal/predict"
 	"spate/internal/profile"
@@ -20,7 +21,6 @@ import (
 	"spate/internal/sim/catalog"
 	"spate/internal/sim/cluster"
 	"spate/internal/sim/engineconf"
-	"spate/internal/stats"
 )
 
 // Resolve turns arguments of bench into settings.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"spate/internal/judge/metrics"
-	"spate/internal/stats"
+	"spate/internal/judge/stats"
 )
 
 // This file holds the checks on the client and the load it made; server.go those on the server and

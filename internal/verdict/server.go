@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"spate/internal/stats"
+	"spate/internal/judge/stats"
 )
 
 // Above these shares of prompt tokens a prefix cache bends, and makes, the result. Some hits are

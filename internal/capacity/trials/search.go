@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"spate/internal/capacity"
-	"spate/internal/stats"
+	"spate/internal/judge/stats"
 )
 
 // How long the first probe of a load sends, and the tolerance: the defaults of spate capacity.

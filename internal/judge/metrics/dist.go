@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"spate/internal/stats"
+	"spate/internal/judge/stats"
 )
 
 // confidence of every interval and sample floor.

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"spate/internal/call"
-	"spate/internal/stats"
+	"spate/internal/judge/stats"
 )
 
 // anyRecord draws a record with stamps in order; a success has at least one chunk.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/stats"
+	"spate/internal/judge/stats"
 )
 
 // lengths compares what was asked for with what came.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/stats"
+	"spate/internal/judge/stats"
 )
 
 // buckets are vLLM's two peaks: chunks per whole second since the first success was sent, and

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/stats"
+	"spate/internal/judge/stats"
 )
 
 // steady finds the plateau of a capped, unpaced run: from the first time the successes in flight

@@ -5,8 +5,8 @@ import (
 
 	"spate/internal/call"
 
+	"spate/internal/judge/stats"
 	"spate/internal/rng"
-	"spate/internal/stats"
 )
 
 // streams computes everything that looks at single chunks: the three inter-token latencies and the

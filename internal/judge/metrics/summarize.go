@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/stats"
+	"spate/internal/judge/stats"
 )
 
 // Summarize computes every metric from the records of a run, in whatever order they come.

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"spate/internal/call"
-	"spate/internal/stats"
+	"spate/internal/judge/stats"
 )
 
 // lagProbe measures how late a reactor stamps: a kernel timer stands among its sockets, goes off at

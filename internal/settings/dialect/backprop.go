@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"spate/internal/interop"
-	"spate/internal/stats"
+	"spate/internal/judge/stats"
 )
 
 // backpropJSON is what vllm_benchmark.py prints: an object with two spaces of indent.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/stats"
+	"spate/internal/judge/stats"
 )
 
 // figures are a run's numbers by one tool's definitions. Times are in seconds.
