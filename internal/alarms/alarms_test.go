@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"spate/internal/verdict"
+	"spate/internal/judge/verdict"
 )
 
 // TestEveryCheckIsBent: a check that nothing bends has misses that nobody counts.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"spate/internal/judge/metrics"
-	"spate/internal/verdict"
+	"spate/internal/judge/verdict"
 )
 
 // figures are those of a finished run, to be bent where the thing itself cannot be.

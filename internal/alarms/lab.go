@@ -15,8 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/judge/verdict"
 	"spate/internal/result"
-	"spate/internal/verdict"
 )
 
 // lab runs servers and clients, each run on cores of its own.

@@ -9,7 +9,7 @@ var levels = []struct {
 	{"words; opening files", []string{"escape", "infile", "nearest", "secret"}},
 	{"vocabulary, arithmetic, parts of an engine", []string{"load/arrow", "call", "enginelog", "load/media", "send/protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "judge/stats", "token/tokenizer", "token/chat", "load/trace"}},
 	{"what to send, when, to whom; what came back; an engine", []string{"chart", "send/client", "launch", "judge/metrics", "probe", "send/proxy", "call/recorder", "load/schedule", "search", "sim", "load/workload"}},
-	{"sending, judging, settings; engines at work", []string{"settings/config", "send/driver", "observe", "sim/cluster", "verdict"}},
+	{"sending, judging, settings; engines at work", []string{"settings/config", "send/driver", "observe", "sim/cluster", "judge/verdict"}},
 	{"the file of a run; reading command lines; an embedded server", []string{"capacity", "settings/flags", "load/build/build", "result", "sim/engineconf", "sim/serve"}},
 	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "alarms", "harvest", "interop", "profile", "sim/wall"}},
 	{"views; what was not measured; a simulated server", []string{"explain", "predict", "runs", "sim/instance"}},
@@ -26,7 +26,7 @@ var walls = []struct{ pkg, never, why string }{
 	{"send/client", "judge/metrics", "the client stamps; it has no opinion on what the stamps mean"},
 	{"send/client", "load/workload", "the client sends what it is given"},
 	{"load/schedule", "load/workload", "when and what are decided apart"},
-	{"verdict", "send/client", "a run is judged by its figures"},
+	{"judge/verdict", "send/client", "a run is judged by its figures"},
 	{"report", "send/client", "a view of a finished run needs nothing that made it"},
 	{"report", "send/driver", "as above"},
 	{"result", "send/client", "old runs stay readable without the means to make new ones"},
@@ -77,7 +77,7 @@ var touching = []string{
 
 // timeless packages never read a clock or wait: the same input gives the same output, at any time.
 var timeless = []string{
-	"load/arrow", "chart", "compare", "settings/config", "curve", "enginelog", "escape", "evidence", "explain", "settings/flags", "harvest", "interop", "load/build/build", "judge/metrics", "nearest", "page", "picture", "rng", "load/schedule", "search", "secret", "judge/stats", "table", "token/tokenizer", "token/chat", "load/trace", "verdict", "load/workload",
+	"load/arrow", "chart", "compare", "settings/config", "curve", "enginelog", "escape", "evidence", "explain", "settings/flags", "harvest", "interop", "load/build/build", "judge/metrics", "nearest", "page", "picture", "rng", "load/schedule", "search", "secret", "judge/stats", "table", "token/tokenizer", "token/chat", "load/trace", "judge/verdict", "load/workload",
 	"sim", "sim/catalog", "sim/cluster", "sim/des", "sim/engineconf", "sim/kv", "sim/latency",
 }
 

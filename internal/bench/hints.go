@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"spate/internal/judge/verdict"
 	"spate/internal/probe"
-	"spate/internal/verdict"
 )
 
 // maxListed bounds how many of a server's models an error names.

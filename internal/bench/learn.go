@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/verdict"
+	"spate/internal/judge/verdict"
 )
 
 // Hosted APIs refuse fields they do not document, such as vLLM's ignore_eos, with a 400 for every request.

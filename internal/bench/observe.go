@@ -18,12 +18,12 @@ import (
 	"spate/internal/call"
 	"spate/internal/call/recorder"
 	"spate/internal/judge/metrics"
+	"spate/internal/judge/verdict"
 	"spate/internal/observe"
 	"spate/internal/probe"
 	"spate/internal/result"
 	"spate/internal/send/client"
 	"spate/internal/settings/config"
-	"spate/internal/verdict"
 )
 
 // watch observes the client and the server during the measured part of a run.

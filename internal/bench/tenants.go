@@ -15,12 +15,12 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/interop"
+	"spate/internal/judge/verdict"
 	"spate/internal/load/schedule"
 	"spate/internal/report"
 	"spate/internal/result"
 	"spate/internal/send/client"
 	"spate/internal/send/driver"
-	"spate/internal/verdict"
 )
 
 // A run of several tenants is one session for the run (folder, observers, verdict) and one below it for

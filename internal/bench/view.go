@@ -8,11 +8,11 @@ import (
 	"spate/internal/call"
 	"spate/internal/call/recorder"
 	"spate/internal/judge/metrics"
+	"spate/internal/judge/verdict"
 	"spate/internal/report"
 	"spate/internal/send/client"
 	"spate/internal/send/driver"
 	"spate/internal/settings/config"
-	"spate/internal/verdict"
 )
 
 // counted tells the live view of every request that leaves.

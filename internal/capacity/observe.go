@@ -8,8 +8,8 @@ import (
 
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/stats"
+	"spate/internal/judge/verdict"
 	"spate/internal/settings/config"
-	"spate/internal/verdict"
 )
 
 // A probe has at least this many requests, and sends at most that many, unless the user says it.

@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/judge/stats"
+	"spate/internal/judge/verdict"
 	"spate/internal/rng"
 	"spate/internal/settings/config"
-	"spate/internal/verdict"
 )
 
 // synthetic is a server of known capacity: its p99 TTFT meets 500 ms exactly at that load.

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"spate/internal/bench"
+	"spate/internal/judge/verdict"
 	"spate/internal/probe"
 	"spate/internal/report"
 	"spate/internal/result"
@@ -18,7 +19,6 @@ import (
 	"spate/internal/sim/instance"
 	"spate/internal/sim/serve"
 	"spate/internal/sim/wall"
-	"spate/internal/verdict"
 )
 
 // spareFiles is how many descriptors a run may need beside its connections.

@@ -16,13 +16,13 @@ import (
 	"spate/internal/bench"
 	"spate/internal/call"
 	"spate/internal/capacity"
+	"spate/internal/judge/verdict"
 	"spate/internal/result"
 	"spate/internal/runs"
 	"spate/internal/secret"
 	"spate/internal/send/driver"
 	"spate/internal/settings/config"
 	"spate/internal/sweep"
-	"spate/internal/verdict"
 )
 
 // hunt is a search under way.

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/judge/verdict"
 	"spate/internal/result"
 	"spate/internal/sim/serve"
-	"spate/internal/verdict"
 )
 
 var small = []string{"--num-prompts", "6", "--random-input-len", "12", "--random-output-len", "4"}

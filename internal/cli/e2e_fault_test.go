@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/judge/verdict"
 	"spate/internal/result"
 	"spate/internal/sim/serve"
-	"spate/internal/verdict"
 )
 
 // mischief is one way for the server to misbehave and what a client must make of it.

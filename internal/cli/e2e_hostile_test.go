@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/judge/verdict"
 	"spate/internal/result"
 	"spate/internal/sim/serve"
-	"spate/internal/verdict"
 )
 
 // hostile is a server whose answers to requests are written by answer; it names one model.

@@ -10,9 +10,9 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/harvest"
+	"spate/internal/judge/verdict"
 	"spate/internal/result"
 	"spate/internal/runs"
-	"spate/internal/verdict"
 )
 
 func near(t *testing.T, what string, got *float64, want, within float64) {

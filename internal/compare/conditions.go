@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"spate/internal/harvest"
+	"spate/internal/judge/verdict"
 	"spate/internal/result"
 	"spate/internal/runs"
-	"spate/internal/verdict"
 )
 
 // conditions are the reasons not to compare two groups of runs, which are comparable among themselves.

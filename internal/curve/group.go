@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"spate/internal/judge/verdict"
 	"spate/internal/runs"
-	"spate/internal/verdict"
 )
 
 // Group is the runs of one curve: the same set-up under different load.

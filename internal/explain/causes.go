@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"spate/internal/verdict"
+	"spate/internal/judge/verdict"
 )
 
 // clientBound takes the verdict's word: the checks on the client know its lags, its CPU and its schedule.

@@ -15,9 +15,9 @@ import (
 	"spate/internal/enginelog"
 	"spate/internal/harvest"
 	"spate/internal/judge/metrics"
+	"spate/internal/judge/verdict"
 	"spate/internal/observe"
 	"spate/internal/result"
-	"spate/internal/verdict"
 )
 
 // Input is what is known of a run. Zero, nil and empty mean "not known".

@@ -10,12 +10,12 @@ import (
 	"spate/internal/call"
 	"spate/internal/harvest"
 	"spate/internal/judge/metrics"
+	"spate/internal/judge/verdict"
 	"spate/internal/observe"
 	"spate/internal/profile"
 	"spate/internal/result"
 	"spate/internal/sim/cluster"
 	"spate/internal/sim/kv"
-	"spate/internal/verdict"
 )
 
 // scene is a run on a simulated engine, built to have one cause.

@@ -22,10 +22,10 @@ import (
 	"spate/internal/curve"
 	"spate/internal/harvest"
 	"spate/internal/judge/metrics"
+	"spate/internal/judge/verdict"
 	"spate/internal/result"
 	"spate/internal/rng"
 	"spate/internal/runs"
-	"spate/internal/verdict"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"spate/internal/curve"
+	"spate/internal/judge/verdict"
 	"spate/internal/runs"
 	"spate/internal/table"
-	"spate/internal/verdict"
 )
 
 // grid is a table of the page.

@@ -12,9 +12,9 @@ import (
 	"spate/internal/curve"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/stats"
+	"spate/internal/judge/verdict"
 	"spate/internal/result"
 	"spate/internal/runs"
-	"spate/internal/verdict"
 )
 
 // runView is everything about one result.

@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"spate/internal/judge/metrics"
+	"spate/internal/judge/verdict"
 	"spate/internal/result"
 	"spate/internal/settings/config"
-	"spate/internal/verdict"
 )
 
 // What a screen has room for below the block.

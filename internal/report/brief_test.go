@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"spate/internal/judge/metrics"
+	"spate/internal/judge/verdict"
 	"spate/internal/result"
-	"spate/internal/verdict"
 )
 
 // screenLines is how many lines a terminal shows.

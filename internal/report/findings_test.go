@@ -12,8 +12,8 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/judge/metrics"
+	"spate/internal/judge/verdict"
 	"spate/internal/result"
-	"spate/internal/verdict"
 )
 
 // answered is a request of the measured part: due and sent at its time, first token after 50 ms and a

@@ -5,8 +5,8 @@ import (
 	"math"
 	"strings"
 
+	"spate/internal/judge/verdict"
 	"spate/internal/result"
-	"spate/internal/verdict"
 )
 
 // grade is the verdict in a sentence.

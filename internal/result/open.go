@@ -12,9 +12,9 @@ import (
 	"spate/internal/call"
 	"spate/internal/call/recorder"
 	"spate/internal/infile"
+	"spate/internal/judge/verdict"
 	"spate/internal/observe"
 	"spate/internal/secret"
-	"spate/internal/verdict"
 )
 
 // Open reads the run in a folder. Where there is no readable result, as after a kill, it computes one

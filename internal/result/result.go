@@ -14,8 +14,8 @@ import (
 	"spate/internal/call"
 	"spate/internal/call/recorder"
 	"spate/internal/judge/metrics"
+	"spate/internal/judge/verdict"
 	"spate/internal/observe"
-	"spate/internal/verdict"
 )
 
 // Schema is the version of result files this package writes. It reads every earlier one.

@@ -19,7 +19,7 @@ import (
 	"spate/internal/call"
 	"spate/internal/call/recorder"
 	"spate/internal/judge/metrics"
-	"spate/internal/verdict"
+	"spate/internal/judge/verdict"
 )
 
 var update = flag.Bool("update", false, "write the golden folder of a new version")

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"spate/internal/judge/verdict"
 	"spate/internal/result"
-	"spate/internal/verdict"
 )
 
 // PredictedLabel is the label of results that the simulator made: with the value "true".

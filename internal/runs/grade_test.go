@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"spate/internal/harvest"
+	"spate/internal/judge/verdict"
 	"spate/internal/result"
-	"spate/internal/verdict"
 )
 
 // graded is a run of spate with a verdict.

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"spate/internal/harvest"
+	"spate/internal/judge/verdict"
 	"spate/internal/result"
 	"spate/internal/runs"
-	"spate/internal/verdict"
 )
 
 // Item is what is known of a stored result without reading all of it.

@@ -9,9 +9,9 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/judge/metrics"
+	"spate/internal/judge/verdict"
 	"spate/internal/result"
 	"spate/internal/runs"
-	"spate/internal/verdict"
 )
 
 // page is a text with two results of another tool and a failed start.

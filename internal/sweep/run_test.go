@@ -13,10 +13,10 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/judge/metrics"
+	"spate/internal/judge/verdict"
 	"spate/internal/result"
 	"spate/internal/rng"
 	"spate/internal/runs"
-	"spate/internal/verdict"
 )
 
 // leave writes a run folder as far as it is told.

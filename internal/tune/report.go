@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"spate/internal/escape"
-	"spate/internal/verdict"
+	"spate/internal/judge/verdict"
 )
 
 // Report is what a page about a search says besides its numbers.

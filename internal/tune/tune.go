@@ -16,10 +16,10 @@ import (
 	"math"
 	"slices"
 
+	"spate/internal/judge/verdict"
 	"spate/internal/launch"
 	"spate/internal/search"
 	"spate/internal/settings/config"
-	"spate/internal/verdict"
 )
 
 // Phase is what a step is for.

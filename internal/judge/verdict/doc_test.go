@@ -9,7 +9,7 @@ import (
 )
 
 func TestDocumentedChecks(t *testing.T) {
-	raw, err := os.ReadFile("../../docs/verdict.md")
+	raw, err := os.ReadFile("../../../docs/verdict.md")
 	if err != nil {
 		t.Fatal(err)
 	}
