@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"spate/internal/explain"
+	"spate/internal/judge/explain"
 	"spate/internal/runs"
 )
 

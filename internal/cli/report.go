@@ -15,7 +15,7 @@ import (
 
 	"spate/internal/curve"
 	"spate/internal/escape"
-	"spate/internal/explain"
+	"spate/internal/judge/explain"
 	"spate/internal/page"
 	"spate/internal/picture"
 	"spate/internal/report"

@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"spate/internal/compare"
-	"spate/internal/explain"
 	"spate/internal/harvest"
+	"spate/internal/judge/explain"
 	"spate/internal/page"
 	"spate/internal/result"
 	"spate/internal/runs"

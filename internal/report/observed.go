@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"spate/internal/explain"
 	"spate/internal/harvest"
+	"spate/internal/judge/explain"
 	"spate/internal/observe"
 	"spate/internal/result"
 )
