@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"spate/internal/compare"
 	"spate/internal/escape"
+	"spate/internal/judge/compare"
 	"spate/internal/runs"
 	"spate/internal/settings/config"
 	"spate/internal/store"

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"spate/internal/compare"
+	"spate/internal/judge/compare"
 	"spate/internal/result"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"

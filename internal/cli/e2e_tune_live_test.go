@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"spate/internal/compare"
+	"spate/internal/judge/compare"
 	"spate/internal/launch"
 	"spate/internal/rng"
 	"spate/internal/tune"

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"spate/internal/compare"
+	"spate/internal/judge/compare"
 	"spate/internal/result"
 	"spate/internal/runs"
 	"spate/internal/settings/config"

@@ -12,8 +12,8 @@ import (
 	"strconv"
 	"strings"
 
-	"spate/internal/compare"
 	"spate/internal/harvest"
+	"spate/internal/judge/compare"
 	"spate/internal/judge/explain"
 	"spate/internal/page"
 	"spate/internal/result"

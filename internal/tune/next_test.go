@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"spate/internal/compare"
+	"spate/internal/judge/compare"
 	"spate/internal/launch"
 	"spate/internal/search"
 )

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"spate/internal/compare"
+	"spate/internal/judge/compare"
 	"spate/internal/search"
 )
 
