@@ -19,7 +19,7 @@ import (
 	"spate/internal/predict"
 	"spate/internal/profile"
 	"spate/internal/result"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // material is what calibration works with.

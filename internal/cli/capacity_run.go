@@ -18,7 +18,7 @@ import (
 	"spate/internal/capacity"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 	"spate/internal/secret"
 	"spate/internal/send/driver"
 	"spate/internal/settings/config"

@@ -15,7 +15,7 @@ import (
 
 	"spate/internal/escape"
 	"spate/internal/judge/compare"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 	"spate/internal/settings/config"
 	"spate/internal/store"
 	"spate/internal/table"

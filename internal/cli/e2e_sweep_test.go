@@ -20,7 +20,7 @@ import (
 
 	"spate/internal/capacity"
 	"spate/internal/result"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // gate is a server that can be told to leave a request without an answer, so that a client can be

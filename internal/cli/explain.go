@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate/internal/judge/explain"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // explanation is one result with what limited it, for programs.

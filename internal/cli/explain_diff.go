@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate/internal/curve"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 	"spate/internal/settings/dialect"
 	"spate/internal/store"
 )

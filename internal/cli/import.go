@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate/internal/harvest"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 	"spate/internal/store"
 )
 

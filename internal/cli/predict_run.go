@@ -15,7 +15,7 @@ import (
 	"spate/internal/profile"
 	"spate/internal/report"
 	"spate/internal/result"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 	"spate/internal/settings/config"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"spate/internal/judge/compare"
 	"spate/internal/result"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
 )

@@ -19,7 +19,7 @@ import (
 	"spate/internal/page"
 	"spate/internal/picture"
 	"spate/internal/report"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 	"spate/internal/settings/config"
 	"spate/internal/store"
 	"spate/internal/table"

@@ -18,7 +18,7 @@ import (
 	"spate/internal/bench"
 	"spate/internal/harvest"
 	"spate/internal/result"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 	"spate/internal/secret"
 	"spate/internal/settings/config"
 	"spate/internal/store"

@@ -18,7 +18,7 @@ import (
 	"spate/internal/escape"
 	"spate/internal/report"
 	"spate/internal/result"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 	"spate/internal/store"
 )
 

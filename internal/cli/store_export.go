@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate/internal/result"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 	"spate/internal/settings/config"
 	"spate/internal/store"
 )

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 	"spate/internal/store"
 )
 

@@ -22,7 +22,7 @@ import (
 	"spate/internal/profile"
 	"spate/internal/report"
 	"spate/internal/result"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 	"spate/internal/secret"
 	"spate/internal/settings/config"
 	"spate/internal/sim/serve"

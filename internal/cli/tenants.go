@@ -6,7 +6,7 @@ import (
 
 	"spate/internal/report"
 	"spate/internal/result"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
 	"spate/internal/table"

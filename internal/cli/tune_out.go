@@ -17,7 +17,7 @@ import (
 	"spate/internal/judge/explain"
 	"spate/internal/page"
 	"spate/internal/result"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 	"spate/internal/tune"
 )
 

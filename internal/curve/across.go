@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"spate/internal/judge/stats"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // Figure is one number of a result that a curve may be drawn over.

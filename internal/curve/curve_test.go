@@ -20,8 +20,8 @@ import (
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/stats"
 	"spate/internal/observe"
+	"spate/internal/result/runs"
 	"spate/internal/rng"
-	"spate/internal/runs"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"spate/internal/judge/verdict"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // Group is the runs of one curve: the same set-up under different load.

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"spate/internal/judge/stats"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // Named is one run's samples of a latency, ascending, and what to call it.

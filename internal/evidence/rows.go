@@ -12,7 +12,7 @@ import (
 	"spate/internal/harvest"
 	"spate/internal/predict"
 	"spate/internal/profile"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // Given is what the user says where the texts do not.

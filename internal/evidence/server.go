@@ -15,7 +15,7 @@ import (
 	"spate/internal/call"
 	"spate/internal/predict"
 	"spate/internal/profile"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 	"spate/internal/sim/catalog"
 	"spate/internal/sim/engineconf"
 )

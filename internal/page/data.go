@@ -12,7 +12,7 @@ import (
 	"spate/internal/call"
 	"spate/internal/curve"
 	"spate/internal/observe"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // data is what the scripts read. Charts are found by a name that the choices on the page are part of.

@@ -21,7 +21,7 @@ import (
 	"spate/internal/call"
 	"spate/internal/curve"
 	"spate/internal/escape"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 	"spate/internal/table"
 )
 

@@ -24,8 +24,8 @@ import (
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
+	"spate/internal/result/runs"
 	"spate/internal/rng"
-	"spate/internal/runs"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

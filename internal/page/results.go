@@ -8,7 +8,7 @@ import (
 
 	"spate/internal/curve"
 	"spate/internal/judge/verdict"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 	"spate/internal/table"
 )
 

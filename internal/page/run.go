@@ -14,7 +14,7 @@ import (
 	"spate/internal/judge/stats"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // runView is everything about one result.

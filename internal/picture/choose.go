@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"spate/internal/curve"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // most is how many charts a picture has unless they are named.

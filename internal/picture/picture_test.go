@@ -14,7 +14,7 @@ import (
 
 	"spate/internal/curve"
 	"spate/internal/harvest"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 func chart(kind curve.Kind, x, y curve.Scale) curve.Chart {

@@ -16,7 +16,7 @@ import (
 
 	"spate/internal/harvest"
 	"spate/internal/result"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // TestContract holds both databases to the same behaviour.

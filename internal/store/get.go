@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 	"spate/internal/settings/config"
 )
 

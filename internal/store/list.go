@@ -12,7 +12,7 @@ import (
 	"spate/internal/harvest"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // Item is what is known of a stored result without reading all of it.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"spate/internal/harvest"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // The tests run themselves as further processes: these say what such a one does.

@@ -13,7 +13,7 @@ import (
 
 	"spate/internal/harvest"
 	"spate/internal/result"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 	"spate/internal/secret"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"spate/internal/harvest"
 	"spate/internal/result"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // Finder finds the results a user means by whatever names results: files and folders, ids of the store

@@ -11,7 +11,7 @@ import (
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // page is a text with two results of another tool and a failed start.

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"modernc.org/sqlite"
 
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // TestOldSchemas opens files that earlier versions wrote. They stay in testdata for ever.

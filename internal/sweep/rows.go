@@ -12,7 +12,7 @@ import (
 	"spate/internal/escape"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/stats"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // figure is a column of the overview.

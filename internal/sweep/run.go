@@ -12,7 +12,7 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/result"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 	"spate/internal/secret"
 	"spate/internal/settings/config"
 )

@@ -15,8 +15,8 @@ import (
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
+	"spate/internal/result/runs"
 	"spate/internal/rng"
-	"spate/internal/runs"
 )
 
 // leave writes a run folder as far as it is told.

@@ -6,7 +6,7 @@ import (
 	"io"
 
 	"spate/internal/escape"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // CSV writes every digit the results have, verdict and settings first, under vLLM's names.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // Factor is a setting that tells results apart.

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"spate/internal/escape"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // narrow are the figures of a table on a terminal, the most telling first; its last ones are left out where

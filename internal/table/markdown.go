@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"spate/internal/escape"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // Markdown writes the results as a table with what all of them share above it.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"spate/internal/judge/stats"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // Pivot sets the levels of one factor, such as engines or GPUs, side by side: a row for each condition they were

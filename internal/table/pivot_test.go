@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/harvest"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // engines is a page of the same models and workloads on three engines, a heading for each model, as people publish

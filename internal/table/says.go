@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // Says is what the figures say, in sentences with their figures: which setting wins on what and by how

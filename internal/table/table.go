@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"spate/internal/harvest"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 	"spate/internal/settings/config"
 )
 

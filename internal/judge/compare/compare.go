@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"spate/internal/call"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // Confidence of every interval, and the chance that a verdict of better or worse is right to be given.

@@ -12,7 +12,7 @@ import (
 	"spate/internal/harvest"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 func near(t *testing.T, what string, got *float64, want, within float64) {

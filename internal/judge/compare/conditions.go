@@ -11,7 +11,7 @@ import (
 	"spate/internal/harvest"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // conditions are the reasons not to compare two groups of runs, which are comparable among themselves.

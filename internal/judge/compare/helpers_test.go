@@ -11,8 +11,8 @@ import (
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/stats"
 	"spate/internal/result"
+	"spate/internal/result/runs"
 	"spate/internal/rng"
-	"spate/internal/runs"
 )
 
 // server is a made-up server: latencies of a queue that remembers, with a long right side.

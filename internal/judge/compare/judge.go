@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"spate/internal/judge/stats"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // source is where the uncertainty of a comparison comes from.

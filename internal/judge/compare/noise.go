@@ -14,7 +14,7 @@ import (
 
 	"spate/internal/judge/stats"
 	"spate/internal/result"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // noiseSchema is the version of noise files.

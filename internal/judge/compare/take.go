@@ -11,7 +11,7 @@ import (
 	"spate/internal/harvest"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/stats"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // taken is what a comparison needs of one run. Without records only values are filled.

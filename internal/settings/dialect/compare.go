@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"spate/internal/harvest"
-	"spate/internal/runs"
+	"spate/internal/result/runs"
 )
 
 // Side is one of two results to be set beside each other.
