@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"spate/internal/harvest"
+	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 	"spate/internal/store"
 )

@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"spate/internal/bench"
-	"spate/internal/harvest"
 	"spate/internal/result"
+	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 	"spate/internal/secret"
 	"spate/internal/settings/config"

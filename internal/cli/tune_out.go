@@ -12,11 +12,11 @@ import (
 	"strconv"
 	"strings"
 
-	"spate/internal/harvest"
 	"spate/internal/judge/compare"
 	"spate/internal/judge/explain"
 	"spate/internal/page"
 	"spate/internal/result"
+	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 	"spate/internal/tune"
 )

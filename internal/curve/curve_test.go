@@ -16,10 +16,10 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/enginelog"
-	"spate/internal/harvest"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/stats"
 	"spate/internal/observe"
+	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 	"spate/internal/rng"
 )

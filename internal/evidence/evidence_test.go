@@ -13,9 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/calibrate"
-	"spate/internal/harvest"
 	"spate/internal/predict"
 	"spate/internal/profile"
+	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 	"spate/internal/rng"
 	"spate/internal/sim"

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"spate/internal/harvest"
 	"spate/internal/predict"
 	"spate/internal/profile"
+	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 )
 

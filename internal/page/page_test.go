@@ -20,10 +20,10 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/curve"
-	"spate/internal/harvest"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
+	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 	"spate/internal/rng"
 )

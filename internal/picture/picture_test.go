@@ -13,7 +13,7 @@ import (
 	"gonum.org/v1/plot"
 
 	"spate/internal/curve"
-	"spate/internal/harvest"
+	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 )
 

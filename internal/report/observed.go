@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"strings"
 
-	"spate/internal/harvest"
 	"spate/internal/judge/explain"
 	"spate/internal/observe"
 	"spate/internal/result"
+	"spate/internal/result/harvest"
 )
 
 // observed shows what the server, its GPUs and this host did during the measured part.

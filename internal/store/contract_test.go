@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"spate/internal/harvest"
 	"spate/internal/result"
+	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 )
 

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"spate/internal/harvest"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
+	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 )
 

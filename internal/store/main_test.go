@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"testing"
 
-	"spate/internal/harvest"
+	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 )
 

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"spate/internal/harvest"
 	"spate/internal/result"
+	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 	"spate/internal/secret"
 )

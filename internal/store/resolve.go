@@ -9,8 +9,8 @@ import (
 	"regexp"
 	"strconv"
 
-	"spate/internal/harvest"
 	"spate/internal/result"
+	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 )
 

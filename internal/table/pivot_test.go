@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"spate/internal/harvest"
+	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 )
 

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"spate/internal/harvest"
+	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 	"spate/internal/settings/config"
 )

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/harvest"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
+	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 )
 

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"spate/internal/harvest"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
+	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 )
 

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/harvest"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/stats"
+	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 )
 

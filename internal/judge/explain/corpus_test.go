@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"spate/internal/harvest"
+	"spate/internal/result/harvest"
 )
 
 // Excerpts of published reports whose cause is known from their engine's log or from what is known of the server.

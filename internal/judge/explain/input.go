@@ -13,11 +13,11 @@ import (
 	"spate/internal/call"
 	"spate/internal/call/recorder"
 	"spate/internal/enginelog"
-	"spate/internal/harvest"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"
 	"spate/internal/observe"
 	"spate/internal/result"
+	"spate/internal/result/harvest"
 )
 
 // Input is what is known of a run. Zero, nil and empty mean "not known".

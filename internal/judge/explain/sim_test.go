@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/harvest"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"
 	"spate/internal/observe"
 	"spate/internal/profile"
 	"spate/internal/result"
+	"spate/internal/result/harvest"
 	"spate/internal/sim/cluster"
 	"spate/internal/sim/kv"
 )

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"spate/internal/harvest"
 	"spate/internal/result"
+	"spate/internal/result/harvest"
 )
 
 // exportVersion is the version of entries as Encode writes them. Decode reads every earlier one.

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"spate/internal/escape"
-	"spate/internal/harvest"
+	"spate/internal/result/harvest"
 )
 
 // The marks by which Read knows files that spate exported.

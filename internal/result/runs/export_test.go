@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"spate/internal/harvest"
+	"spate/internal/result/harvest"
 )
 
 // rich is an entry with something of everything.

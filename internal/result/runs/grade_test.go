@@ -3,9 +3,9 @@ package runs
 import (
 	"testing"
 
-	"spate/internal/harvest"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
+	"spate/internal/result/harvest"
 )
 
 // graded is a run of spate with a verdict.

@@ -12,9 +12,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"spate/internal/harvest"
 	"spate/internal/infile"
 	"spate/internal/result"
+	"spate/internal/result/harvest"
 	"spate/internal/secret"
 	"spate/internal/settings/config"
 )

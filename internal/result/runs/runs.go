@@ -12,8 +12,8 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/call/recorder"
-	"spate/internal/harvest"
 	"spate/internal/result"
+	"spate/internal/result/harvest"
 )
 
 // Entry is one result.

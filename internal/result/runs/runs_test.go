@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/harvest"
 	"spate/internal/judge/metrics"
 	"spate/internal/result"
+	"spate/internal/result/harvest"
 )
 
 const block = `============ Serving Benchmark Result ============

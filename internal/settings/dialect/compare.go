@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"spate/internal/harvest"
+	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 )
 

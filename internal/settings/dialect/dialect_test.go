@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/call"
-	"spate/internal/harvest"
 	"spate/internal/judge/metrics"
 	"spate/internal/result"
+	"spate/internal/result/harvest"
 )
 
 const ms = time.Millisecond
