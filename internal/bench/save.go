@@ -12,9 +12,9 @@ import (
 	"spate/internal/call"
 	"spate/internal/call/recorder"
 	"spate/internal/chart"
-	"spate/internal/interop"
 	"spate/internal/judge/metrics"
 	"spate/internal/result"
+	"spate/internal/result/interop"
 	"spate/internal/settings/flags"
 )
 

@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/interop"
 	"spate/internal/judge/verdict"
 	"spate/internal/load/schedule"
 	"spate/internal/report"
 	"spate/internal/result"
+	"spate/internal/result/interop"
 	"spate/internal/send/client"
 	"spate/internal/send/driver"
 )

@@ -5,7 +5,7 @@ import (
 	"io"
 	"strconv"
 
-	"spate/internal/interop"
+	"spate/internal/result/interop"
 )
 
 // Preamble holds the lines vLLM prints ahead of the block while a run goes on. Each method prints

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"slices"
 
-	"spate/internal/interop"
 	"spate/internal/judge/stats"
+	"spate/internal/result/interop"
 )
 
 // backpropJSON is what vllm_benchmark.py prints: an object with two spaces of indent.

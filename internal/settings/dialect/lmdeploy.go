@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"spate/internal/interop"
+	"spate/internal/result/interop"
 )
 
 // lmdeployBlock is the block of profile_restful_api.py, with the blank line before it.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"spate/internal/call"
-	"spate/internal/interop"
+	"spate/internal/result/interop"
 )
 
 // sglangBlock is the block of SGLang's bench_serving, with the blank line before it.
