@@ -18,10 +18,10 @@ import (
 
 	"spate/internal/escape"
 	"spate/internal/launch"
+	"spate/internal/result/store"
 	"spate/internal/secret"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
-	"spate/internal/store"
 )
 
 // Exit codes, the same for every command; docs/failures.md has them for users.

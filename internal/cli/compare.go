@@ -16,8 +16,8 @@ import (
 	"spate/internal/escape"
 	"spate/internal/judge/compare"
 	"spate/internal/result/runs"
+	"spate/internal/result/store"
 	"spate/internal/settings/config"
-	"spate/internal/store"
 	"spate/internal/table"
 )
 

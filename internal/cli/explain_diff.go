@@ -11,8 +11,8 @@ import (
 
 	"spate/internal/curve"
 	"spate/internal/result/runs"
+	"spate/internal/result/store"
 	"spate/internal/settings/dialect"
-	"spate/internal/store"
 )
 
 // newExplainDiff is `spate explain-diff A B`.

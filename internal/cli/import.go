@@ -15,7 +15,7 @@ import (
 
 	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
-	"spate/internal/store"
+	"spate/internal/result/store"
 )
 
 // newImport is `spate import FILE|DIR...`.

@@ -20,8 +20,8 @@ import (
 	"spate/internal/picture"
 	"spate/internal/report"
 	"spate/internal/result/runs"
+	"spate/internal/result/store"
 	"spate/internal/settings/config"
-	"spate/internal/store"
 	"spate/internal/table"
 )
 

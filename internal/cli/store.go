@@ -19,9 +19,9 @@ import (
 	"spate/internal/result"
 	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
+	"spate/internal/result/store"
 	"spate/internal/secret"
 	"spate/internal/settings/config"
-	"spate/internal/store"
 )
 
 const storeHelp = "the store: a folder, a file or a postgres:// URL (default SPATE_STORE, else ~/.local/share/spate)"

@@ -19,7 +19,7 @@ import (
 	"spate/internal/report"
 	"spate/internal/result"
 	"spate/internal/result/runs"
-	"spate/internal/store"
+	"spate/internal/result/store"
 )
 
 // newShow is `spate show ID`.

@@ -13,8 +13,8 @@ import (
 
 	"spate/internal/result"
 	"spate/internal/result/runs"
+	"spate/internal/result/store"
 	"spate/internal/settings/config"
-	"spate/internal/store"
 )
 
 // exporters are the forms of exports, by the ending of the file.

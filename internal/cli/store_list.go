@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 
 	"spate/internal/result/runs"
-	"spate/internal/store"
+	"spate/internal/result/store"
 )
 
 // listOptions are what a list shows.
