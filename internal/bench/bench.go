@@ -19,11 +19,11 @@ import (
 	"spate/internal/call"
 	"spate/internal/call/recorder"
 	"spate/internal/judge/metrics"
-	"spate/internal/report"
 	"spate/internal/result"
 	"spate/internal/send/client"
 	"spate/internal/send/driver"
 	"spate/internal/settings/config"
+	"spate/internal/view/report"
 )
 
 // Job is one run to do.

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/report"
 	"spate/internal/settings/config"
 	"spate/internal/sim/serve"
+	"spate/internal/view/report"
 )
 
 // seen ends a run when its view has shown what a test waits for.

@@ -12,11 +12,11 @@ import (
 	"spate/internal/call"
 	"spate/internal/infile"
 	"spate/internal/probe"
-	"spate/internal/report"
 	"spate/internal/result"
 	"spate/internal/secret"
 	"spate/internal/send/client"
 	"spate/internal/settings/config"
+	"spate/internal/view/report"
 )
 
 // target is the server to measure and how it is spoken to.

@@ -16,11 +16,11 @@ import (
 	"spate/internal/call"
 	"spate/internal/judge/verdict"
 	"spate/internal/load/schedule"
-	"spate/internal/report"
 	"spate/internal/result"
 	"spate/internal/result/interop"
 	"spate/internal/send/client"
 	"spate/internal/send/driver"
+	"spate/internal/view/report"
 )
 
 // A run of several tenants is one session for the run (folder, observers, verdict) and one below it for

@@ -9,10 +9,10 @@ import (
 	"spate/internal/call/recorder"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"
-	"spate/internal/report"
 	"spate/internal/send/client"
 	"spate/internal/send/driver"
 	"spate/internal/settings/config"
+	"spate/internal/view/report"
 )
 
 // counted tells the live view of every request that leaves.

@@ -12,13 +12,13 @@ import (
 	"spate/internal/bench"
 	"spate/internal/judge/verdict"
 	"spate/internal/probe"
-	"spate/internal/report"
 	"spate/internal/result"
 	"spate/internal/secret"
 	"spate/internal/settings/config"
 	"spate/internal/sim/instance"
 	"spate/internal/sim/serve"
 	"spate/internal/sim/wall"
+	"spate/internal/view/report"
 )
 
 // spareFiles is how many descriptors a run may need beside its connections.

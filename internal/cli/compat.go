@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"spate/internal/bench"
-	"spate/internal/report"
 	"spate/internal/settings/config"
 	"spate/internal/settings/dialect"
+	"spate/internal/view/report"
 )
 
 // compat is a run in another tool's dialect.

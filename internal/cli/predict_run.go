@@ -13,10 +13,10 @@ import (
 	"spate/internal/call"
 	"spate/internal/predict"
 	"spate/internal/profile"
-	"spate/internal/report"
 	"spate/internal/result"
 	"spate/internal/result/runs"
 	"spate/internal/settings/config"
+	"spate/internal/view/report"
 )
 
 // shownFigures are the figures of a prediction's interval and of a grid.

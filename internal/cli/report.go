@@ -18,11 +18,11 @@ import (
 	"spate/internal/judge/explain"
 	"spate/internal/page"
 	"spate/internal/picture"
-	"spate/internal/report"
 	"spate/internal/result/runs"
 	"spate/internal/result/store"
 	"spate/internal/settings/config"
 	"spate/internal/table"
+	"spate/internal/view/report"
 )
 
 // reportFlags are the choices of `spate report`.

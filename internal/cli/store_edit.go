@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate/internal/escape"
-	"spate/internal/report"
 	"spate/internal/result"
 	"spate/internal/result/runs"
 	"spate/internal/result/store"
+	"spate/internal/view/report"
 )
 
 // newShow is `spate show ID`.

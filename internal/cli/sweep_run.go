@@ -20,7 +20,6 @@ import (
 	"spate/internal/launch"
 	"spate/internal/predict"
 	"spate/internal/profile"
-	"spate/internal/report"
 	"spate/internal/result"
 	"spate/internal/result/runs"
 	"spate/internal/secret"
@@ -28,6 +27,7 @@ import (
 	"spate/internal/sim/serve"
 	"spate/internal/sweep"
 	"spate/internal/table"
+	"spate/internal/view/report"
 )
 
 // measuring is how commands that make many runs make one of them.

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"slices"
 
-	"spate/internal/report"
 	"spate/internal/result"
 	"spate/internal/result/runs"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
 	"spate/internal/table"
+	"spate/internal/view/report"
 )
 
 // This file has what several tenants in one run change for commands.
