@@ -18,7 +18,7 @@ import (
 	"spate/internal/result/runs"
 	"spate/internal/result/store"
 	"spate/internal/settings/config"
-	"spate/internal/table"
+	"spate/internal/view/table"
 )
 
 // compareOptions are the flags of `spate compare`.

@@ -21,8 +21,8 @@ import (
 	"spate/internal/result/runs"
 	"spate/internal/result/store"
 	"spate/internal/settings/config"
-	"spate/internal/table"
 	"spate/internal/view/report"
+	"spate/internal/view/table"
 )
 
 // reportFlags are the choices of `spate report`.

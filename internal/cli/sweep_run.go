@@ -26,8 +26,8 @@ import (
 	"spate/internal/settings/config"
 	"spate/internal/sim/serve"
 	"spate/internal/sweep"
-	"spate/internal/table"
 	"spate/internal/view/report"
+	"spate/internal/view/table"
 )
 
 // measuring is how commands that make many runs make one of them.

@@ -8,8 +8,8 @@ import (
 	"spate/internal/result/runs"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
-	"spate/internal/table"
 	"spate/internal/view/report"
+	"spate/internal/view/table"
 )
 
 // This file has what several tenants in one run change for commands.

@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"spate/internal/table"
+	"spate/internal/view/table"
 )
 
 // patience is how long a busy machine may take for anything.

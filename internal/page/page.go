@@ -22,7 +22,7 @@ import (
 	"spate/internal/curve"
 	"spate/internal/escape"
 	"spate/internal/result/runs"
-	"spate/internal/table"
+	"spate/internal/view/table"
 )
 
 //go:embed assets

@@ -4,7 +4,7 @@ import (
 	"math"
 	"strconv"
 
-	"spate/internal/table"
+	"spate/internal/view/table"
 )
 
 // pivotView is what differs on purpose: a table for each figure, of which one is shown at a time.

@@ -9,7 +9,7 @@ import (
 	"spate/internal/curve"
 	"spate/internal/judge/verdict"
 	"spate/internal/result/runs"
-	"spate/internal/table"
+	"spate/internal/view/table"
 )
 
 // grid is a table of the page.
