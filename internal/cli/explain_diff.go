@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"spate/internal/curve"
 	"spate/internal/result/runs"
 	"spate/internal/result/store"
 	"spate/internal/settings/dialect"
+	"spate/internal/view/curve"
 )
 
 // newExplainDiff is `spate explain-diff A B`.

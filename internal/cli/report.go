@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"spate/internal/curve"
 	"spate/internal/escape"
 	"spate/internal/judge/explain"
 	"spate/internal/page"
@@ -21,6 +20,7 @@ import (
 	"spate/internal/result/runs"
 	"spate/internal/result/store"
 	"spate/internal/settings/config"
+	"spate/internal/view/curve"
 	"spate/internal/view/report"
 	"spate/internal/view/table"
 )

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/curve"
 	"spate/internal/observe"
 	"spate/internal/result/runs"
+	"spate/internal/view/curve"
 )
 
 // data is what the scripts read. Charts are found by a name that the choices on the page are part of.

@@ -19,9 +19,9 @@ import (
 	"strings"
 
 	"spate/internal/call"
-	"spate/internal/curve"
 	"spate/internal/escape"
 	"spate/internal/result/runs"
+	"spate/internal/view/curve"
 	"spate/internal/view/table"
 )
 

@@ -19,13 +19,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/call"
-	"spate/internal/curve"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
 	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 	"spate/internal/rng"
+	"spate/internal/view/curve"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"spate/internal/curve"
 	"spate/internal/judge/verdict"
 	"spate/internal/result/runs"
+	"spate/internal/view/curve"
 	"spate/internal/view/table"
 )
 

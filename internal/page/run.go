@@ -9,12 +9,12 @@ import (
 	"strconv"
 	"strings"
 
-	"spate/internal/curve"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/stats"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
 	"spate/internal/result/runs"
+	"spate/internal/view/curve"
 )
 
 // runView is everything about one result.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"spate/internal/curve"
 	"spate/internal/result/runs"
+	"spate/internal/view/curve"
 )
 
 // most is how many charts a picture has unless they are named.

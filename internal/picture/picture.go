@@ -19,8 +19,8 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 
-	"spate/internal/curve"
 	"spate/internal/escape"
+	"spate/internal/view/curve"
 )
 
 // The size of one chart, and how many stand side by side.

@@ -12,9 +12,9 @@ import (
 
 	"gonum.org/v1/plot"
 
-	"spate/internal/curve"
 	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
+	"spate/internal/view/curve"
 )
 
 func chart(kind curve.Kind, x, y curve.Scale) curve.Chart {

@@ -6,7 +6,7 @@ import (
 
 	"gonum.org/v1/plot"
 
-	"spate/internal/curve"
+	"spate/internal/view/curve"
 )
 
 // shows reports whether an axis has a place for a value.
