@@ -14,11 +14,11 @@ import (
 
 	"spate/internal/judge/compare"
 	"spate/internal/judge/explain"
-	"spate/internal/page"
 	"spate/internal/result"
 	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 	"spate/internal/tune"
+	"spate/internal/view/page"
 )
 
 // conclude prints what the search came to, and writes its files into the folder.
