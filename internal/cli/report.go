@@ -15,12 +15,12 @@ import (
 
 	"spate/internal/escape"
 	"spate/internal/judge/explain"
-	"spate/internal/picture"
 	"spate/internal/result/runs"
 	"spate/internal/result/store"
 	"spate/internal/settings/config"
 	"spate/internal/view/curve"
 	"spate/internal/view/page"
+	"spate/internal/view/picture"
 	"spate/internal/view/report"
 	"spate/internal/view/table"
 )
