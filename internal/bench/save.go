@@ -11,11 +11,11 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/call/recorder"
-	"spate/internal/chart"
 	"spate/internal/judge/metrics"
 	"spate/internal/result"
 	"spate/internal/result/interop"
 	"spate/internal/settings/flags"
+	"spate/internal/view/chart"
 )
 
 // checkOutputs finds out before the run whether what it is to write beside its folder can be written.
