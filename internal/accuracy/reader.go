@@ -9,8 +9,8 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/call/recorder"
+	"spate/internal/host/probe"
 	"spate/internal/load/schedule"
-	"spate/internal/probe"
 	"spate/internal/send/client"
 	"spate/internal/send/driver"
 	"spate/internal/send/protocol"

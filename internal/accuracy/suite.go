@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/host/probe"
 	"spate/internal/judge/stats"
-	"spate/internal/probe"
 )
 
 // Suite is what one report measures.

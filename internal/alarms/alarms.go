@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"spate/internal/probe"
+	"spate/internal/host/probe"
 )
 
 // Plan is what is to be measured.

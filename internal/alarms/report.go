@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"spate/internal/host/probe"
 	"spate/internal/judge/stats"
-	"spate/internal/probe"
 )
 
 // The goals: shares of runs.

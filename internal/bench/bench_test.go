@@ -23,7 +23,7 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/call/recorder"
-	"spate/internal/probe"
+	"spate/internal/host/probe"
 	"spate/internal/result"
 	"spate/internal/settings/flags"
 	"spate/internal/sim/serve"

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"spate/internal/host/probe"
 	"spate/internal/judge/verdict"
-	"spate/internal/probe"
 )
 
 // maxListed bounds how many of a server's models an error names.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/host/probe"
 	"spate/internal/infile"
-	"spate/internal/probe"
 	"spate/internal/result"
 	"spate/internal/secret"
 	"spate/internal/send/client"

@@ -10,8 +10,8 @@ import (
 	"slices"
 
 	"spate/internal/bench"
+	"spate/internal/host/probe"
 	"spate/internal/judge/verdict"
-	"spate/internal/probe"
 	"spate/internal/result"
 	"spate/internal/secret"
 	"spate/internal/settings/config"

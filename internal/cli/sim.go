@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"spate/internal/probe"
+	"spate/internal/host/probe"
 	"spate/internal/sim/engineconf"
 	"spate/internal/sim/instance"
 	"spate/internal/sim/serve"

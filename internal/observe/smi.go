@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"spate/internal/probe"
+	"spate/internal/host/probe"
 )
 
 // follow reads from one nvidia-smi that repeats itself: starting one for each look would take a good part of a core.

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"spate/internal/probe"
+	"spate/internal/host/probe"
 )
 
 // Options say what to watch. Every source may be missing.
