@@ -17,10 +17,10 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/call/recorder"
+	"spate/internal/host/observe"
 	"spate/internal/host/probe"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"
-	"spate/internal/observe"
 	"spate/internal/result"
 	"spate/internal/send/client"
 	"spate/internal/settings/config"

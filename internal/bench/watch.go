@@ -12,8 +12,8 @@ import (
 	"os/exec"
 	"strings"
 
+	"spate/internal/host/observe"
 	"spate/internal/infile"
-	"spate/internal/observe"
 )
 
 // checkServerLog refuses a log that could not be followed. One that is not there yet may come.

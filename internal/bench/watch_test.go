@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"spate/internal/observe"
+	"spate/internal/host/observe"
 	"spate/internal/sim/serve"
 )
 

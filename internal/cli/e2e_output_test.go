@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/call"
-	"spate/internal/observe"
+	"spate/internal/host/observe"
 	"spate/internal/result"
 )
 

@@ -11,9 +11,9 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/call/recorder"
+	"spate/internal/host/observe"
 	"spate/internal/infile"
 	"spate/internal/judge/verdict"
-	"spate/internal/observe"
 	"spate/internal/secret"
 )
 

@@ -13,9 +13,9 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/call/recorder"
+	"spate/internal/host/observe"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"
-	"spate/internal/observe"
 )
 
 // Schema is the version of result files this package writes. It reads every earlier one.

@@ -13,9 +13,9 @@ import (
 	"spate/internal/call"
 	"spate/internal/call/recorder"
 	"spate/internal/enginelog"
+	"spate/internal/host/observe"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"
-	"spate/internal/observe"
 	"spate/internal/result"
 	"spate/internal/result/harvest"
 )

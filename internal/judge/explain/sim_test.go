@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/host/observe"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"
-	"spate/internal/observe"
 	"spate/internal/profile"
 	"spate/internal/result"
 	"spate/internal/result/harvest"

@@ -16,9 +16,9 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/enginelog"
+	"spate/internal/host/observe"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/stats"
-	"spate/internal/observe"
 	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 	"spate/internal/rng"

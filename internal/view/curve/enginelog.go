@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"spate/internal/enginelog"
-	"spate/internal/observe"
+	"spate/internal/host/observe"
 )
 
 // engineTimes are the ways engines print the time of a line: none has all of year and zone.

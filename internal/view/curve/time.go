@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/host/observe"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/stats"
-	"spate/internal/observe"
 )
 
 // Window is the measured part of a run on the clock its records and samples are on.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/observe"
+	"spate/internal/host/observe"
 	"spate/internal/result/runs"
 	"spate/internal/view/curve"
 )

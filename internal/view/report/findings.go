@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"spate/internal/host/observe"
 	"spate/internal/judge/metrics"
-	"spate/internal/observe"
 	"spate/internal/result"
 )
 

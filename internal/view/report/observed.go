@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"spate/internal/host/observe"
 	"spate/internal/judge/explain"
-	"spate/internal/observe"
 	"spate/internal/result"
 	"spate/internal/result/harvest"
 )

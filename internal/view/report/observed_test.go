@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"spate/internal/observe"
+	"spate/internal/host/observe"
 	"spate/internal/result"
 )
 
