@@ -10,7 +10,7 @@ import (
 	"io/fs"
 	"os"
 
-	"spate/internal/enginelog"
+	"spate/internal/host/enginelog"
 	"spate/internal/infile"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/call/recorder"
-	"spate/internal/enginelog"
+	"spate/internal/host/enginelog"
 	"spate/internal/host/observe"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"

@@ -1,6 +1,6 @@
 package harvest
 
-import "spate/internal/enginelog"
+import "spate/internal/host/enginelog"
 
 // EngineSample is one stats line of a vLLM engine, numbers as printed.
 type EngineSample = enginelog.Sample

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"spate/internal/enginelog"
+	"spate/internal/host/enginelog"
 )
 
 // seed adds every example and the heads of the reports.

@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"spate/internal/enginelog"
+	"spate/internal/host/enginelog"
 )
 
 // maxText is the longest line that is looked at as text; longer ones can only be JSON.

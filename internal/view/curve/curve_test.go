@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"spate/internal/call"
-	"spate/internal/enginelog"
+	"spate/internal/host/enginelog"
 	"spate/internal/host/observe"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/stats"

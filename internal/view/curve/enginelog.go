@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"spate/internal/enginelog"
+	"spate/internal/host/enginelog"
 	"spate/internal/host/observe"
 )
 
