@@ -8,7 +8,7 @@ var levels = []struct {
 }{
 	{"words; opening files", []string{"escape", "infile", "nearest", "secret"}},
 	{"vocabulary, arithmetic, parts of an engine", []string{"load/arrow", "call", "host/enginelog", "load/media", "send/protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "judge/stats", "token/tokenizer", "token/chat", "load/trace"}},
-	{"what to send, when, to whom; what came back; an engine", []string{"view/chart", "send/client", "launch", "judge/metrics", "host/probe", "send/proxy", "call/recorder", "load/schedule", "search", "sim", "load/workload"}},
+	{"what to send, when, to whom; what came back; an engine", []string{"view/chart", "send/client", "host/launch", "judge/metrics", "host/probe", "send/proxy", "call/recorder", "load/schedule", "search", "sim", "load/workload"}},
 	{"sending, judging, settings; engines at work", []string{"settings/config", "send/driver", "host/observe", "sim/cluster", "judge/verdict"}},
 	{"the file of a run; reading command lines; an embedded server", []string{"capacity", "settings/flags", "load/build/build", "result", "sim/engineconf", "sim/serve"}},
 	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "alarms", "result/harvest", "result/interop", "profile", "sim/wall"}},
@@ -52,7 +52,7 @@ var machine = []struct {
 	{"gotest", []string{"net", "net/http", "os", "os/exec", "os/signal"}, "is a program that runs go test and keeps port 8000 taken meanwhile"},
 	{"infile", []string{"os", "syscall"}, "opens the files that users name"},
 	{"host/observe", []string{"net/http", "os", "os/exec"}, "samples the server, GPUs and the host during a run, and keeps what it saw"},
-	{"launch", []string{"net", "net/http", "os", "os/exec", "syscall", "golang.org/x/sys/unix"}, "starts servers and ends them"},
+	{"host/launch", []string{"net", "net/http", "os", "os/exec", "syscall", "golang.org/x/sys/unix"}, "starts servers and ends them"},
 	{"load/media", []string{"os", "syscall"}, "opens the pictures and sounds that rows of a dataset name, within the folders that are allowed"},
 	{"host/probe", []string{"net", "net/http", "os", "syscall", "golang.org/x/sys/unix", "golang.org/x/sys/windows"}, "looks at host, process and server"},
 	{"send/proxy", []string{"net", "os"}, "stands between clients and a server, and appends what passed to a file"},

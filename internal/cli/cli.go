@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"spate/internal/escape"
-	"spate/internal/launch"
+	"spate/internal/host/launch"
 	"spate/internal/result/store"
 	"spate/internal/secret"
 	"spate/internal/settings/config"

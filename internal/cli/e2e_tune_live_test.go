@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"spate/internal/host/launch"
 	"spate/internal/judge/compare"
-	"spate/internal/launch"
 	"spate/internal/rng"
 	"spate/internal/tune"
 )

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate/internal/call"
-	"spate/internal/launch"
+	"spate/internal/host/launch"
 	"spate/internal/secret"
 	"spate/internal/settings/config"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"spate/internal/launch"
+	"spate/internal/host/launch"
 	"spate/internal/result"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"

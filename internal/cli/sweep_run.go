@@ -17,7 +17,7 @@ import (
 
 	"spate/internal/bench"
 	"spate/internal/call"
-	"spate/internal/launch"
+	"spate/internal/host/launch"
 	"spate/internal/predict"
 	"spate/internal/profile"
 	"spate/internal/result"

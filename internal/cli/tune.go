@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"spate/internal/launch"
+	"spate/internal/host/launch"
 	"spate/internal/predict"
 	"spate/internal/profile"
 	"spate/internal/result"

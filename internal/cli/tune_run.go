@@ -14,7 +14,7 @@ import (
 	"spate/internal/bench"
 	"spate/internal/call"
 	"spate/internal/capacity"
-	"spate/internal/launch"
+	"spate/internal/host/launch"
 	"spate/internal/result"
 	"spate/internal/secret"
 	"spate/internal/send/driver"

@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"spate/internal/launch"
+	"spate/internal/host/launch"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
 )

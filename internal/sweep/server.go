@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"spate/internal/launch"
+	"spate/internal/host/launch"
 )
 
 // Running is a server that was started for a group of points.

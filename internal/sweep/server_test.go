@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"spate/internal/launch"
+	"spate/internal/host/launch"
 )
 
 // The test program is also the server that is started, its guard, and the spate that dies while one runs.

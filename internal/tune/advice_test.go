@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"spate/internal/launch"
+	"spate/internal/host/launch"
 	"spate/internal/search"
 )
 

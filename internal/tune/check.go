@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"spate/internal/launch"
+	"spate/internal/host/launch"
 	"spate/internal/search"
 	"spate/internal/sim/catalog"
 	"spate/internal/sim/engineconf"

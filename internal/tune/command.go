@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"spate/internal/launch"
+	"spate/internal/host/launch"
 	"spate/internal/search"
 	"spate/internal/secret"
 )

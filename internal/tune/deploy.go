@@ -8,7 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"spate/internal/launch"
+	"spate/internal/host/launch"
 	"spate/internal/search"
 	"spate/internal/secret"
 )

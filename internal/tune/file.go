@@ -11,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"spate/internal/launch"
+	"spate/internal/host/launch"
 	"spate/internal/search"
 	"spate/internal/settings/config"
 )

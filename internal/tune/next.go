@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"spate/internal/launch"
+	"spate/internal/host/launch"
 	"spate/internal/search"
 )
 

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"spate/internal/host/launch"
 	"spate/internal/judge/compare"
-	"spate/internal/launch"
 	"spate/internal/search"
 )
 

@@ -16,8 +16,8 @@ import (
 	"math"
 	"slices"
 
+	"spate/internal/host/launch"
 	"spate/internal/judge/verdict"
-	"spate/internal/launch"
 	"spate/internal/search"
 	"spate/internal/settings/config"
 )

@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"time"
 
+	"spate/internal/host/launch"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/stats"
-	"spate/internal/launch"
 	"spate/internal/predict"
 	"spate/internal/profile"
 	"spate/internal/search"
