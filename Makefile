@@ -86,7 +86,7 @@ bench: ## the tables of docs/performance.md (about five minutes), then every ben
 
 fidelity: ## fit the simulator to ROWS (a rows file) and write docs/fidelity.md; minutes
 	@test -n "$(ROWS)" || { echo 'make fidelity ROWS=rows.json: name the file of measured rows'; exit 2; }
-	$(GO) run ./cmd/spate calibrate $(ROWS) -o internal/profile/data --report docs/fidelity.md
+	$(GO) run ./cmd/spate calibrate $(ROWS) -o internal/forecast/profile/data --report docs/fidelity.md
 	$(GO) run ./cmd/spate predict --validate $(ROWS)
 
 real-engine: ## run against llama.cpp's server, or ENGINES="llama.cpp vllm transformers"; installs them into a temporary folder

@@ -11,7 +11,7 @@ var levels = []struct {
 	{"what to send, when, to whom; what came back; an engine", []string{"view/chart", "send/client", "host/launch", "judge/metrics", "host/probe", "send/proxy", "call/recorder", "load/schedule", "search", "sim", "load/workload"}},
 	{"sending, judging, settings; engines at work", []string{"settings/config", "send/driver", "host/observe", "sim/cluster", "judge/verdict"}},
 	{"the file of a run; reading command lines; an embedded server", []string{"capacity", "settings/flags", "load/build/build", "result", "sim/engineconf", "sim/serve"}},
-	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "alarms", "result/harvest", "result/interop", "profile", "sim/wall"}},
+	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "alarms", "result/harvest", "result/interop", "forecast/profile", "sim/wall"}},
 	{"views; what was not measured; a simulated server", []string{"judge/explain", "predict", "result/runs", "sim/instance"}},
 	{"fitting the simulator; asking it what to run; results side by side", []string{"calibrate", "capacity/trials", "judge/compare", "view/curve", "settings/dialect", "plan", "view/report", "result/store", "sweep", "view/table"}},
 	{"one whole run; charts without a browser; what users have as rows", []string{"bench", "evidence", "view/page", "view/picture", "tune"}},

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"spate/internal/forecast/profile"
 	"spate/internal/predict"
-	"spate/internal/profile"
 )
 
 // rowsOf makes a rows file of one engine; each workload is requests, input, output.

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"spate/internal/forecast/profile"
 	"spate/internal/predict"
-	"spate/internal/profile"
 )
 
 // Model is one server's cost as a function of its parameters, for those who know more about them than

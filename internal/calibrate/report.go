@@ -6,8 +6,8 @@ import (
 	"math"
 	"strings"
 
+	"spate/internal/forecast/profile"
 	"spate/internal/predict"
-	"spate/internal/profile"
 )
 
 // headline are the figures with a goal.

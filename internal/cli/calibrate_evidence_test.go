@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"spate/internal/forecast/profile"
 	"spate/internal/predict"
-	"spate/internal/profile"
 )
 
 // inProcess runs a command here, and gives what it printed.

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"spate/internal/forecast/profile"
 	"spate/internal/plan"
-	"spate/internal/profile"
 	"spate/internal/settings/config"
 	"spate/internal/sim/engineconf"
 )

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"spate/internal/profile"
+	"spate/internal/forecast/profile"
 	"spate/internal/settings/config"
 	"spate/internal/sim/catalog"
 	"spate/internal/sim/cluster"

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"spate/internal/calibrate"
-	"spate/internal/profile"
+	"spate/internal/forecast/profile"
 	"spate/internal/rng"
 	"spate/internal/sim/latency"
 )

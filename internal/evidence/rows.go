@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"spate/internal/forecast/profile"
 	"spate/internal/predict"
-	"spate/internal/profile"
 	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 )

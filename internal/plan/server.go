@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"spate/internal/profile"
+	"spate/internal/forecast/profile"
 	"spate/internal/sim"
 	"spate/internal/sim/catalog"
 	"spate/internal/sim/cluster"

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"spate/internal/call"
+	"spate/internal/forecast/profile"
 	"spate/internal/judge/metrics"
-	"spate/internal/profile"
 )
 
 // Recorded is what a measured run sent, from its records: the lengths that went over the wire and the

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"spate/internal/profile"
+	"spate/internal/forecast/profile"
 )
 
 // Compared are the figures that predictions are judged by.

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"spate/internal/profile"
+	"spate/internal/forecast/profile"
 	"spate/internal/sim/cluster"
 	"spate/internal/sim/latency"
 )

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"spate/internal/profile"
+	"spate/internal/forecast/profile"
 )
 
 // TestRecall tells histories apart by the hit rate of a run of 20 prompts of 160 tokens, 144 of which are

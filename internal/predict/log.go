@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"spate/internal/profile"
+	"spate/internal/forecast/profile"
 	"spate/internal/sim"
 	"spate/internal/sim/cluster"
 	"spate/internal/sim/engineconf"

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
+	"spate/internal/forecast/profile"
 	"spate/internal/judge/metrics"
 	"spate/internal/load/build"
 	"spate/internal/load/schedule"
-	"spate/internal/profile"
 	"spate/internal/rng"
 	"spate/internal/settings/config"
 	"spate/internal/sim/cluster"

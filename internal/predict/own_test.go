@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"spate/internal/forecast/profile"
 	"spate/internal/load/build"
-	"spate/internal/profile"
 	"spate/internal/settings/config"
 	"spate/internal/sim/cluster"
 	"spate/internal/sim/kv"

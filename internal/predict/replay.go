@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"spate/internal/forecast/profile"
 	"spate/internal/judge/stats"
-	"spate/internal/profile"
 	"spate/internal/sim/cluster"
 )
 

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"spate/internal/profile"
+	"spate/internal/forecast/profile"
 )
 
 // File is a set of benchmark rows and the engines they were measured on.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"spate/internal/profile"
+	"spate/internal/forecast/profile"
 )
 
 // Judged is one row predicted, beside what was measured.

@@ -11,7 +11,7 @@ import (
 	"strconv"
 
 	"spate/internal/capacity"
-	"spate/internal/profile"
+	"spate/internal/forecast/profile"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
 	"spate/internal/sim/engineconf"

@@ -41,5 +41,5 @@ seq 100 300 >lengths.txt
 chat() { printf '{"id":"%s","conversations":[{"from":"human","value":"Tell me about the sea and the ships on it."},{"from":"gpt","value":"The sea is wide, and ships are small, and both are old."},{"from":"human","value":"And the wind?"},{"from":"gpt","value":"It drives the one over the other."}]}' "$1"; }
 { printf '['; for i in $(seq 39); do chat "$i"; printf ','; done; chat 40; printf ']\n'; } >sharegpt.json
 cp sharegpt.json chats.json
-cp "$root"/internal/profile/data/*3-8*.json my.json
+cp "$root"/internal/forecast/profile/data/*3-8*.json my.json
 printf 'bench: {num-prompts: 5}\ngrid: {max-concurrency: [1, 2]}\n' >suite.yaml

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/forecast/profile"
 	"spate/internal/host/observe"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"
-	"spate/internal/profile"
 	"spate/internal/result"
 	"spate/internal/result/harvest"
 	"spate/internal/sim/cluster"

@@ -17,7 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"spate/internal/profile"
+	"spate/internal/forecast/profile"
 	"spate/internal/sim"
 	"spate/internal/sim/catalog"
 	"spate/internal/sim/cluster"

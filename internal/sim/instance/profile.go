@@ -1,7 +1,7 @@
 package instance
 
 import (
-	"spate/internal/profile"
+	"spate/internal/forecast/profile"
 	"spate/internal/sim/engineconf"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"spate/internal/profile"
+	"spate/internal/forecast/profile"
 	"spate/internal/sim/engineconf"
 	"spate/internal/sim/serve"
 )
