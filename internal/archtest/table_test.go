@@ -12,7 +12,7 @@ var levels = []struct {
 	{"sending, judging, settings; engines at work", []string{"settings/config", "send/driver", "host/observe", "sim/cluster", "judge/verdict"}},
 	{"the file of a run; reading command lines; an embedded server", []string{"capacity", "settings/flags", "load/build/build", "result", "sim/engineconf", "sim/serve"}},
 	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "alarms", "result/harvest", "result/interop", "forecast/profile", "sim/wall"}},
-	{"views; what was not measured; a simulated server", []string{"judge/explain", "predict", "result/runs", "sim/instance"}},
+	{"views; what was not measured; a simulated server", []string{"judge/explain", "forecast/predict", "result/runs", "sim/instance"}},
 	{"fitting the simulator; asking it what to run; results side by side", []string{"calibrate", "capacity/trials", "judge/compare", "view/curve", "settings/dialect", "plan", "view/report", "result/store", "sweep", "view/table"}},
 	{"one whole run; charts without a browser; what users have as rows", []string{"bench", "evidence", "view/page", "view/picture", "tune"}},
 	{"commands", []string{"cli"}},
@@ -85,7 +85,7 @@ var timeless = []string{
 var clockFuncs = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
 
 // drawing packages may import math/rand/v2; apart from rng they only hold a *rand.Rand that rng made.
-var drawing = []string{"predict", "rng", "search", "sim/serve", "judge/stats", "load/workload"}
+var drawing = []string{"forecast/predict", "rng", "search", "sim/serve", "judge/stats", "load/workload"}
 
 // unseeded packages draw numbers that reach neither a request nor a figure's definition.
 var unseeded = map[string]string{

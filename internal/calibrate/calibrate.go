@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"spate/internal/predict"
+	"spate/internal/forecast/predict"
 	"spate/internal/rng"
 )
 

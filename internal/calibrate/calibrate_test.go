@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
-	"spate/internal/predict"
 )
 
 // rowsOf makes a rows file of one engine; each workload is requests, input, output.

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
-	"spate/internal/predict"
 )
 
 // Model is one server's cost as a function of its parameters, for those who know more about them than

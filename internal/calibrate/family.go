@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
-	"spate/internal/predict"
 	"spate/internal/sim"
 	"spate/internal/sim/cluster"
 	"spate/internal/sim/engineconf"

@@ -6,8 +6,8 @@ import (
 	"math"
 	"strings"
 
+	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
-	"spate/internal/predict"
 )
 
 // headline are the figures with a goal.

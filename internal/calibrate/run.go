@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/nearest"
-	"spate/internal/predict"
 	"spate/internal/rng"
 )
 

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
-	"spate/internal/predict"
 )
 
 // Size is one model predicted from what was fitted to another of its series on the same GPU: only the

@@ -4,8 +4,8 @@ import (
 	"os"
 	"testing"
 
+	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
-	"spate/internal/predict"
 )
 
 // TestAnotherSize predicts measured servers with the shipped parameters of another model of the series on

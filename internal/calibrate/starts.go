@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"spate/internal/predict"
+	"spate/internal/forecast/predict"
 	"spate/internal/rng"
 )
 

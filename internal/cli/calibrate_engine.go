@@ -12,7 +12,7 @@ import (
 
 	"spate/internal/calibrate"
 	"spate/internal/evidence"
-	"spate/internal/predict"
+	"spate/internal/forecast/predict"
 	"spate/internal/result"
 )
 

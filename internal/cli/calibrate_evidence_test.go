@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
-	"spate/internal/predict"
 )
 
 // inProcess runs a command here, and gives what it printed.

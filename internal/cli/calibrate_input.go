@@ -15,9 +15,9 @@ import (
 
 	"spate/internal/calibrate"
 	"spate/internal/evidence"
+	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/infile"
-	"spate/internal/predict"
 	"spate/internal/result"
 	"spate/internal/result/runs"
 )

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 
 	"spate/internal/call/recorder"
+	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
-	"spate/internal/predict"
 	"spate/internal/result"
 )
 

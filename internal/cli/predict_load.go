@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"spate/internal/call"
+	"spate/internal/forecast/predict"
 	"spate/internal/load/build"
 	"spate/internal/load/workload"
-	"spate/internal/predict"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
 	"spate/internal/sim/cluster"

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
-	"spate/internal/predict"
 	"spate/internal/result"
 	"spate/internal/result/runs"
 	"spate/internal/settings/config"

@@ -17,9 +17,9 @@ import (
 
 	"spate/internal/bench"
 	"spate/internal/call"
+	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/host/launch"
-	"spate/internal/predict"
 	"spate/internal/result"
 	"spate/internal/result/runs"
 	"spate/internal/secret"

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/host/launch"
-	"spate/internal/predict"
 	"spate/internal/result"
 	"spate/internal/search"
 	"spate/internal/settings/config"

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/calibrate"
+	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
-	"spate/internal/predict"
 	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 	"spate/internal/rng"

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
-	"spate/internal/predict"
 	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 )

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"spate/internal/call"
+	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
-	"spate/internal/predict"
 	"spate/internal/result/runs"
 	"spate/internal/sim/catalog"
 	"spate/internal/sim/engineconf"

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"spate/internal/forecast/predict"
 	"spate/internal/judge/stats"
 	"spate/internal/load/schedule"
-	"spate/internal/predict"
 	"spate/internal/settings/config"
 	"spate/internal/sim/cluster"
 )

@@ -14,7 +14,7 @@ import (
 	"slices"
 	"sync"
 
-	"spate/internal/predict"
+	"spate/internal/forecast/predict"
 	"spate/internal/settings/config"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
-	"spate/internal/predict"
 	"spate/internal/settings/config"
 	"spate/internal/sim"
 	"spate/internal/sim/cluster"

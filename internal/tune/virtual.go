@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"time"
 
+	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/host/launch"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/stats"
-	"spate/internal/predict"
 	"spate/internal/search"
 	"spate/internal/settings/config"
 	"spate/internal/sim"

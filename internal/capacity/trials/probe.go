@@ -7,8 +7,8 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/capacity"
+	"spate/internal/forecast/predict"
 	"spate/internal/judge/metrics"
-	"spate/internal/predict"
 )
 
 // cost is what a probe took, in virtual time.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
-	"spate/internal/predict"
 	"spate/internal/settings/flags"
 )
 
