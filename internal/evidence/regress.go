@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"spate/internal/calibrate"
+	"spate/internal/forecast/calibrate"
 	"spate/internal/forecast/profile"
 	"spate/internal/rng"
 	"spate/internal/sim/latency"
