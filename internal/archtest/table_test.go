@@ -14,7 +14,7 @@ var levels = []struct {
 	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "alarms", "result/harvest", "result/interop", "forecast/profile", "sim/wall"}},
 	{"views; what was not measured; a simulated server", []string{"judge/explain", "forecast/predict", "result/runs", "sim/instance"}},
 	{"fitting the simulator; asking it what to run; results side by side", []string{"forecast/calibrate", "capacity/trials", "judge/compare", "view/curve", "settings/dialect", "plan", "view/report", "result/store", "sweep", "view/table"}},
-	{"one whole run; charts without a browser; what users have as rows", []string{"bench", "evidence", "view/page", "view/picture", "tune"}},
+	{"one whole run; charts without a browser; what users have as rows", []string{"bench", "forecast/evidence", "view/page", "view/picture", "tune"}},
 	{"commands", []string{"cli"}},
 	{"programs and house rules", []string{"cmd/spate", "archtest", "attack", "doctest", "gotest", "token/tokenizer/conform", "token/chat/conformance"}},
 }
@@ -77,7 +77,7 @@ var touching = []string{
 
 // timeless packages never read a clock or wait: the same input gives the same output, at any time.
 var timeless = []string{
-	"load/arrow", "view/chart", "judge/compare", "settings/config", "view/curve", "host/enginelog", "escape", "evidence", "judge/explain", "settings/flags", "result/harvest", "result/interop", "load/build/build", "judge/metrics", "nearest", "view/page", "view/picture", "rng", "load/schedule", "search", "secret", "judge/stats", "view/table", "token/tokenizer", "token/chat", "load/trace", "judge/verdict", "load/workload",
+	"load/arrow", "view/chart", "judge/compare", "settings/config", "view/curve", "host/enginelog", "escape", "forecast/evidence", "judge/explain", "settings/flags", "result/harvest", "result/interop", "load/build/build", "judge/metrics", "nearest", "view/page", "view/picture", "rng", "load/schedule", "search", "secret", "judge/stats", "view/table", "token/tokenizer", "token/chat", "load/trace", "judge/verdict", "load/workload",
 	"sim", "sim/catalog", "sim/cluster", "sim/des", "sim/engineconf", "sim/kv", "sim/latency",
 }
 

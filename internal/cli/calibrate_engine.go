@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"spate/internal/evidence"
 	"spate/internal/forecast/calibrate"
+	"spate/internal/forecast/evidence"
 	"spate/internal/forecast/predict"
 	"spate/internal/result"
 )

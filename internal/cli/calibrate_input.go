@@ -13,8 +13,8 @@ import (
 	"slices"
 	"strings"
 
-	"spate/internal/evidence"
 	"spate/internal/forecast/calibrate"
+	"spate/internal/forecast/evidence"
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/infile"
