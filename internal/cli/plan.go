@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"spate/internal/forecast/profile"
-	"spate/internal/plan"
+	"spate/internal/forecast/sizing"
 	"spate/internal/settings/config"
 	"spate/internal/sim/engineconf"
 )
@@ -99,7 +99,7 @@ func runPlan(p Process, o *planOptions) error {
 	opts.Progress = func(done, total int) {
 		telling.now("planning: %d of %d profiles and sizes simulated", done, total)
 	}
-	out, err := plan.Make(*opts)
+	out, err := sizing.Make(*opts)
 	telling.end()
 	if err != nil {
 		return usage{"spate plan", err}
@@ -117,7 +117,7 @@ func runPlan(p Process, o *planOptions) error {
 }
 
 // options reads what is asked for and what is sent.
-func (o *planOptions) options(p Process) (*plan.Options, error) {
+func (o *planOptions) options(p Process) (*sizing.Options, error) {
 	switch {
 	case o.slo == "":
 		return nil, usage{"spate plan", errors.New("no objectives: give --slo, such as --slo 'p99_ttft<500ms,p99_tpot<50ms'")}
@@ -150,27 +150,27 @@ func (o *planOptions) options(p Process) (*plan.Options, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &plan.Options{
+	return &sizing.Options{
 		Objectives: objectives, Rate: o.rate, Load: l, Burstiness: float64(load.Burstiness), TP: o.tp, MaxSeqs: o.seqs, MaxTokens: o.tokens,
 		Seed: uint64(load.Seed),
 	}, nil
 }
 
 // servers finds the profiles, with their prices.
-func (o *planOptions) servers(p Process) ([]*plan.Server, []plan.Refusal, error) {
+func (o *planOptions) servers(p Process) ([]*sizing.Server, []sizing.Refusal, error) {
 	shipped, err := profile.Shipped()
 	if err != nil {
 		return nil, nil, err
 	}
-	var out []*plan.Server
-	var refused []plan.Refusal
+	var out []*sizing.Server
+	var refused []sizing.Refusal
 	for _, name := range o.profiles {
 		s, reason, err := o.server(p, shipped, strings.TrimSpace(name))
 		switch {
 		case err != nil:
 			return nil, nil, usage{"spate plan", err}
 		case reason != nil:
-			refused = append(refused, plan.Refusal{Profile: name, Reason: reason.Error()})
+			refused = append(refused, sizing.Refusal{Profile: name, Reason: reason.Error()})
 		default:
 			out = append(out, s)
 		}
@@ -182,21 +182,21 @@ func (o *planOptions) servers(p Process) ([]*plan.Server, []plan.Refusal, error)
 }
 
 // server takes a name, a file or model@gpu; reason says why it cannot be planned with.
-func (o *planOptions) server(p Process, shipped []*profile.Profile, name string) (s *plan.Server, reason, err error) {
+func (o *planOptions) server(p Process, shipped []*profile.Profile, name string) (s *sizing.Server, reason, err error) {
 	if model, gpu, ok := engineconf.ProfileName(name); ok && !strings.HasSuffix(name, ".json") {
-		s, err = plan.FromPair(model, gpu, o.seed)
+		s, err = sizing.FromPair(model, gpu, o.seed)
 		return s, nil, err
 	}
 	prof, err := findProfile(p, shipped, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	s, reason = plan.FromProfile(prof, o.seed)
+	s, reason = sizing.FromProfile(prof, o.seed)
 	return s, reason, nil
 }
 
 // setPrices gives every server its price; with some known and others not, costs cannot be compared.
-func (o *planOptions) setPrices(list []*plan.Server) error {
+func (o *planOptions) setPrices(list []*sizing.Server) error {
 	if len(o.prices) == 0 {
 		return nil
 	}

@@ -3,7 +3,7 @@
 // and the requests of a workload (package predict) come in, engines run in virtual time
 // (sim/cluster), and the command line prints the Plan. Start with Make; server.go says what can be
 // varied, measure.go what one simulation shows, search.go how the limit of a replica is found.
-package plan
+package sizing
 
 import (
 	"cmp"
