@@ -15,7 +15,7 @@ import (
 	"spate/internal/forecast/profile"
 	"spate/internal/host/launch"
 	"spate/internal/result"
-	"spate/internal/search"
+	"spate/internal/search/suggest"
 	"spate/internal/settings/config"
 	"spate/internal/tune"
 )
@@ -311,7 +311,7 @@ func (h *hunted) describe() error {
 	for i := range h.f.Knobs {
 		k := &h.f.Knobs[i]
 		values := strings.Join(k.Values, " ")
-		if k.Kind == search.Int || k.Kind == search.Float {
+		if k.Kind == suggest.Int || k.Kind == suggest.Float {
 			values = fmt.Sprintf("%g to %g", k.Low, k.High)
 		}
 		say(w, "  %-32s %-7s %-24s default %s\n", k.Name, k.Kind, values, or(def[k.Name], "unknown"))

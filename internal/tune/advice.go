@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"spate/internal/judge/stats"
-	"spate/internal/search"
+	"spate/internal/search/suggest"
 )
 
 // What is believed of a simulator.
@@ -154,7 +154,7 @@ func (t *Tuner) Doubt(history []Observation) string {
 // advised is what the simulator would try next, with its figures put right by what was measured: the best setting at
 // some distance from the constraints, another one each time, that is not much like one tried. There is none when it
 // has had its turns, when it is in doubt, and when it promises nothing better than the best so far.
-func (t *Tuner) advised(space *search.Space, done []Observation) []search.Settings {
+func (t *Tuner) advised(space *suggest.Space, done []Observation) []suggest.Settings {
 	list := t.heard(done)
 	turn := len(slices.DeleteFunc(slices.Clone(list), func(h heard) bool { return h.seen.Trial == 0 }))
 	if t.Advice == nil || turn >= len(margins) || t.Doubt(done) != "" {
@@ -177,7 +177,7 @@ func (t *Tuner) advised(space *search.Space, done []Observation) []search.Settin
 	if !found || t.beaten(&best, done) {
 		return nil
 	}
-	return []search.Settings{best.Settings}
+	return []suggest.Settings{best.Settings}
 }
 
 // sameFigures reports whether two settings are the same to the simulator, whatever flags they differ in.

@@ -7,20 +7,20 @@ import (
 	"testing"
 
 	"spate/internal/host/launch"
-	"spate/internal/search"
+	"spate/internal/search/suggest"
 )
 
 // adviceOf is the advice of a simulator with some opinion of many settings.
 func adviceOf(f *File, opinion func(Step) float64) *Advice {
 	out := &Advice{Speed: 1}
 	space := f.space()
-	history := []search.Trial{{Settings: f.Defaults()}}
+	history := []suggest.Trial{{Settings: f.Defaults()}}
 	for range 80 {
-		p, ok := search.Random(space, 99).Next(history)
+		p, ok := suggest.Random(space, 99).Next(history)
 		if !ok {
 			break
 		}
-		history = append(history, search.Trial{Settings: p.Settings})
+		history = append(history, suggest.Trial{Settings: p.Settings})
 	}
 	for _, h := range history {
 		v := opinion(Step{Settings: h.Settings})

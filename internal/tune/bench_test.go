@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"spate/internal/search"
+	"spate/internal/search/suggest"
 )
 
 // bout is a search against a server whose best point is known.
@@ -60,7 +60,7 @@ func (b *bout) best(t testing.TB) Observation {
 		for _, prefix := range []string{"true", "false"} {
 			for tokens := 512; tokens <= 8192; tokens += max(16, tokens/24) {
 				for _, seqs := range []string{"64", "128", "192", "256", "512"} {
-					s := search.Settings{
+					s := suggest.Settings{
 						"max-num-seqs": seqs, "max-num-batched-tokens": fmt.Sprint(tokens), "block-size": "16", "enable-chunked-prefill": chunked,
 						"enable-prefix-caching": prefix, "disable-custom-all-reduce": "false", "use-v2-block-manager": "false", "scheduler-delay-factor": "0",
 					}
@@ -97,9 +97,9 @@ func (b *bout) starts(t testing.TB, strategy string, seed uint64, prior *Virtual
 			t.Fatal(err)
 		}
 	}
-	naive := search.Random(f.space(), seed) // draws what rules forbid, too
+	naive := suggest.Random(f.space(), seed) // draws what rules forbid, too
 	var history []Observation
-	var tried []search.Trial
+	var tried []suggest.Trial
 	for {
 		step, more, err := tuner.Next(history)
 		if !rules {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"spate/internal/host/launch"
-	"spate/internal/search"
+	"spate/internal/search/suggest"
 	"spate/internal/sim/catalog"
 	"spate/internal/sim/engineconf"
 )
@@ -22,7 +22,7 @@ func (e *RuleError) Error() string { return e.Line }
 
 // Forbidden says why a server would not start with some settings, in the server's own words where they are
 // known; nil when nothing speaks against it. The default is never forbidden: it is what is compared with.
-func (f *File) Forbidden(set search.Settings) error {
+func (f *File) Forbidden(set suggest.Settings) error {
 	if f.isDefault(set) {
 		return nil
 	}
@@ -40,7 +40,7 @@ func (f *File) vllm() bool { return engineOf(f.Server.Kind) == "vllm" }
 const room = 1.05
 
 // resolvable asks the engine's own start-up rules, where model and GPU are known.
-func (f *File) resolvable(set search.Settings) error {
+func (f *File) resolvable(set suggest.Settings) error {
 	s, err := f.Settings(set)
 	if err != nil {
 		return &RuleError{err.Error()}
@@ -72,7 +72,7 @@ func (f *File) resolvable(set search.Settings) error {
 }
 
 // Settings are the flags of a server as the simulator reads them. Flags it knows nothing of are left out.
-func (f *File) Settings(set search.Settings) (*engineconf.Settings, error) {
+func (f *File) Settings(set suggest.Settings) (*engineconf.Settings, error) {
 	s := &engineconf.Settings{}
 	fs := pflag.NewFlagSet("server", pflag.ContinueOnError)
 	fs.SetNormalizeFunc(engineconf.Normalize)
@@ -101,7 +101,7 @@ func (f *File) Settings(set search.Settings) (*engineconf.Settings, error) {
 }
 
 // generic holds settings against the rules of the engine's data file.
-func (f *File) generic(set search.Settings) error {
+func (f *File) generic(set suggest.Settings) error {
 	value := func(name string) string {
 		for _, x := range f.Fixed {
 			if x.Name == name {

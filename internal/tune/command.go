@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"spate/internal/host/launch"
-	"spate/internal/search"
+	"spate/internal/search/suggest"
 	"spate/internal/secret"
 )
 
@@ -43,7 +43,7 @@ func guessKind(command []string) string {
 }
 
 // Flags are the words of fixed flags and settings. The default is started with the fixed ones alone.
-func (f *File) Flags(set search.Settings) []string {
+func (f *File) Flags(set suggest.Settings) []string {
 	var out []string
 	for _, x := range f.Fixed {
 		if !strings.HasPrefix(x.Name, envPrefix) {
@@ -63,7 +63,7 @@ func (f *File) Flags(set search.Settings) []string {
 }
 
 // Env are the variables of fixed ones and settings, NAME=value.
-func (f *File) Env(set search.Settings) []string {
+func (f *File) Env(set suggest.Settings) []string {
 	var out []string
 	for _, x := range slices.Concat(f.Server.Env, f.Fixed) {
 		if name, ok := strings.CutPrefix(x.Name, envPrefix); ok || slices.Contains(f.Server.Env, x) {
@@ -76,7 +76,7 @@ func (f *File) Env(set search.Settings) []string {
 	for i := range f.Knobs {
 		k := &f.Knobs[i]
 		if v, ok := set[k.Name]; ok && k.env() && v != unset {
-			if k.Kind == search.Switch {
+			if k.Kind == suggest.Switch {
 				v = map[string]string{"true": "1", "false": "0"}[v]
 			}
 			out = append(out, strings.TrimPrefix(k.Name, envPrefix)+"="+v)
@@ -89,7 +89,7 @@ func (f *File) fixed(name string) bool {
 	return slices.ContainsFunc(f.Fixed, func(x Flag) bool { return x.Name == name })
 }
 
-func (f *File) isDefault(set search.Settings) bool {
+func (f *File) isDefault(set suggest.Settings) bool {
 	return maps.Equal(set, f.Defaults())
 }
 
@@ -121,7 +121,7 @@ const valued = "value"
 
 // Command is the command line of a server with some settings. port and self are filled in where they are
 // known; empty ones leave the placeholder.
-func (f *File) Command(set search.Settings, port, self string) []string {
+func (f *File) Command(set suggest.Settings, port, self string) []string {
 	fill := strings.NewReplacer("{model}", f.Model, "{gpu}", f.GPU, "{version}", f.Version)
 	var out []string
 	for i, w := range f.Server.Command {
@@ -174,7 +174,7 @@ func (f *File) public() *File {
 }
 
 // Line is the command line for people, with the variables it needs; secrets are references.
-func (f *File) Line(set search.Settings) string {
+func (f *File) Line(set suggest.Settings) string {
 	f = f.public()
 	port := "8000"
 	line := launch.Words(f.Command(set, port, "spate"))

@@ -8,7 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"spate/internal/search"
+	"spate/internal/search/suggest"
 )
 
 // TestDataFiles: the spaces of engines are well formed: what a flag starts with is a value it may take, what
@@ -24,7 +24,7 @@ func TestDataFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var space search.Space
+			var space suggest.Space
 			for i := range flags {
 				space.Params = append(space.Params, flags[i].Param)
 				checkFlag(t, &flags[i], sf.Latest)
@@ -68,11 +68,11 @@ func checkFlag(t *testing.T, k *knownFlag, latest string) {
 		return
 	}
 	switch k.Kind {
-	case search.Choice:
+	case suggest.Choice:
 		if !slices.Contains(k.Values, k.Default) {
 			t.Errorf("%s is %q by default, which is none of %q", k.Name, k.Default, k.Values)
 		}
-	case search.Switch:
+	case suggest.Switch:
 		if _, err := strconv.ParseBool(k.Default); err != nil {
 			t.Errorf("%s is a switch and %q by default", k.Name, k.Default)
 		}

@@ -9,12 +9,12 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"spate/internal/host/launch"
-	"spate/internal/search"
+	"spate/internal/search/suggest"
 	"spate/internal/secret"
 )
 
 // Deploy are the files in which a setting is taken into use, by name.
-func (f *File) Deploy(set search.Settings) (map[string]string, error) {
+func (f *File) Deploy(set suggest.Settings) (map[string]string, error) {
 	f = f.public()
 	command := f.Command(set, "8000", "spate")
 	env := f.Env(set)
@@ -86,7 +86,7 @@ func (f *File) image() string {
 }
 
 // arguments are what follows an image whose entry point is the server: the flags alone, for vLLM's.
-func (f *File) arguments(set search.Settings) []string {
+func (f *File) arguments(set suggest.Settings) []string {
 	if f.Server.Kind == "vllm" {
 		return append([]string{"--model", f.Model, "--port", "8000"}, f.Flags(set)...)
 	}
@@ -94,7 +94,7 @@ func (f *File) arguments(set search.Settings) []string {
 }
 
 // compose is a compose file.
-func (f *File) compose(command, env []string, set search.Settings) (string, error) {
+func (f *File) compose(command, env []string, set suggest.Settings) (string, error) {
 	service := map[string]any{"image": f.image(), "ports": []string{"8000:8000"}, "restart": "unless-stopped", "ipc": "host"}
 	if f.Server.Kind == "vllm" {
 		service["command"] = f.arguments(set)
@@ -114,7 +114,7 @@ func (f *File) compose(command, env []string, set search.Settings) (string, erro
 }
 
 // helm are values in the form most charts for inference servers take.
-func (f *File) helm(set search.Settings, env []string) (string, error) {
+func (f *File) helm(set suggest.Settings, env []string) (string, error) {
 	repo, tag, _ := strings.Cut(f.image(), ":")
 	values := map[string]any{
 		"image": map[string]any{"repository": repo, "tag": tag}, "model": f.Model, "args": kubernetes(f.arguments(set)),

@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"spate/internal/host/launch"
-	"spate/internal/search"
+	"spate/internal/search/suggest"
 	"spate/internal/settings/config"
 )
 
@@ -112,7 +112,7 @@ func (o *Objective) Title() string {
 }
 
 // GPUs is how many a setting uses.
-func (f *File) GPUs(set search.Settings) int {
+func (f *File) GPUs(set suggest.Settings) int {
 	n := 1
 	for _, name := range []string{"tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size", "tp", "dp", "tp-size", "dp-size"} {
 		text, ok := set[name]

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"spate/internal/host/launch"
-	"spate/internal/search"
+	"spate/internal/search/suggest"
 )
 
 // Tuner decides what to do next from what was done: the same file and history give the same step.
@@ -117,8 +117,8 @@ func (t *Tuner) trialStep(history []Observation) (Step, bool, error) {
 }
 
 // propose asks the strategy.
-func (t *Tuner) propose(done []Observation) (search.Proposal, bool) {
-	trials := make([]search.Trial, len(done))
+func (t *Tuner) propose(done []Observation) (suggest.Proposal, bool) {
+	trials := make([]suggest.Trial, len(done))
 	gone := map[string]bool{} // accidents that stayed: nothing is learned, and nothing tried again
 	space := t.File.Space()
 	for i := range done {
@@ -128,30 +128,30 @@ func (t *Tuner) propose(done []Observation) (search.Proposal, bool) {
 		}
 	}
 	rules := space.Allow
-	space.Allow = func(s search.Settings) error {
+	space.Allow = func(s suggest.Settings) error {
 		if gone[space.Key(s)] {
 			return errors.New("it failed by accident time and again")
 		}
 		return rules(s)
 	}
-	return t.strategy(search.Learn(space, trials), done).Next(trials)
+	return t.strategy(suggest.Learn(space, trials), done).Next(trials)
 }
 
-func (t *Tuner) strategy(space *search.Space, done []Observation) search.Strategy {
+func (t *Tuner) strategy(space *suggest.Space, done []Observation) suggest.Strategy {
 	f := t.File
 	switch f.Strategy {
 	case "grid":
-		return search.Grid(space, f.Places)
+		return suggest.Grid(space, f.Places)
 	case "random":
-		return search.Random(space, f.Seed)
+		return suggest.Random(space, f.Seed)
 	case "tpe":
-		return search.TPE(space, f.Seed)
+		return suggest.TPE(space, f.Seed)
 	case "halving":
-		return search.Halving(space, search.First(space, t.advised(space, done), search.TPE(space, f.Seed)), f.Shares, 3)
+		return suggest.Halving(space, suggest.First(space, t.advised(space, done), suggest.TPE(space, f.Seed)), f.Shares, 3)
 	}
-	then := search.First(space, t.advised(space, done), search.TPE(space, f.Seed))
+	then := suggest.First(space, t.advised(space, done), suggest.TPE(space, f.Seed))
 	if len(f.Shares) > 1 && f.Trials >= halvingFrom {
-		return search.Halving(space, then, f.Shares, 3)
+		return suggest.Halving(space, then, f.Shares, 3)
 	}
 	return then
 }
@@ -219,7 +219,7 @@ func (t *Tuner) Finalists(history []Observation) []Observation {
 
 func better(a, b Observation) int {
 	x, y := a.trial(), b.trial()
-	return search.Better(&x, &y)
+	return suggest.Better(&x, &y)
 }
 
 // defaultOf is the default's first measurement; nil when it has none.

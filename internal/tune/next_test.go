@@ -15,7 +15,7 @@ import (
 
 	"spate/internal/host/launch"
 	"spate/internal/judge/compare"
-	"spate/internal/search"
+	"spate/internal/search/suggest"
 )
 
 // scripted is a server whose figures follow from its settings by a formula.
@@ -68,7 +68,7 @@ func formulaFile(t testing.TB, more string) *File {
 	return f
 }
 
-func number64(s search.Settings, name string) float64 {
+func number64(s suggest.Settings, name string) float64 {
 	v, err := strconv.ParseFloat(s[name], 64)
 	if err != nil {
 		return 0

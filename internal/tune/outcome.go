@@ -6,31 +6,31 @@ import (
 	"slices"
 
 	"spate/internal/judge/compare"
-	"spate/internal/search"
+	"spate/internal/search/suggest"
 )
 
 // Outcome is what a search came to.
 type Outcome struct {
-	File     *File           `json:"-"`
-	Knee     *KneeFound      `json:"knee,omitempty"`
-	Rate     float64         `json:"rate,omitempty"`
-	Default  *Observation    `json:"default,omitempty"`
-	Winner   *Observation    `json:"winner,omitempty"`
-	Verdict  Judgement       `json:"verdict"`
-	Held     *Judgement      `json:"holdout,omitempty"`
-	Drift    *float64        `json:"drift_pct,omitempty"` // spread of the default over the search
-	Trials   []Observation   `json:"trials"`
-	Frontier []Observation   `json:"frontier"`
-	Weights  []search.Weight `json:"importance"`
-	Starts   int             `json:"starts"`
-	Failed   int             `json:"failed"`
-	Invalid  int             `json:"invalid"` // steps whose runs are INVALID: made again or left out
-	LeftOut  string          `json:"invalid_note,omitempty"`
-	SpentS   float64         `json:"spent_s"`
-	Line     string          `json:"command"`
-	Sentence string          `json:"sentence"`
-	Seeds    int             `json:"from_simulator"`              // trials a simulator proposed
-	Doubt    string          `json:"simulator_dropped,omitempty"` // why it was not heard any more
+	File     *File            `json:"-"`
+	Knee     *KneeFound       `json:"knee,omitempty"`
+	Rate     float64          `json:"rate,omitempty"`
+	Default  *Observation     `json:"default,omitempty"`
+	Winner   *Observation     `json:"winner,omitempty"`
+	Verdict  Judgement        `json:"verdict"`
+	Held     *Judgement       `json:"holdout,omitempty"`
+	Drift    *float64         `json:"drift_pct,omitempty"` // spread of the default over the search
+	Trials   []Observation    `json:"trials"`
+	Frontier []Observation    `json:"frontier"`
+	Weights  []suggest.Weight `json:"importance"`
+	Starts   int              `json:"starts"`
+	Failed   int              `json:"failed"`
+	Invalid  int              `json:"invalid"` // steps whose runs are INVALID: made again or left out
+	LeftOut  string           `json:"invalid_note,omitempty"`
+	SpentS   float64          `json:"spent_s"`
+	Line     string           `json:"command"`
+	Sentence string           `json:"sentence"`
+	Seeds    int              `json:"from_simulator"`              // trials a simulator proposed
+	Doubt    string           `json:"simulator_dropped,omitempty"` // why it was not heard any more
 }
 
 // Judgement is what repeated runs say of the winner against the default.
@@ -162,7 +162,7 @@ func (t *Tuner) Conclude(history []Observation) *Outcome {
 	out.Winner = t.Winner(history)
 	out.Drift = drift(history)
 	out.Frontier = t.frontier(out.Trials)
-	var list []search.Trial
+	var list []suggest.Trial
 	for i := range out.Trials {
 		list = append(list, out.Trials[i].trial())
 	}
@@ -172,7 +172,7 @@ func (t *Tuner) Conclude(history []Observation) *Outcome {
 		}
 	}
 	out.Doubt = t.Doubt(history)
-	out.Weights = search.Importance(space, list, t.File.Seed)
+	out.Weights = suggest.Importance(space, list, t.File.Seed)
 	out.verdicts(t, history)
 	return out
 }
@@ -205,7 +205,7 @@ func (out *Outcome) WhatMattered() string {
 			n++
 		}
 	}
-	return fmt.Sprintf("How much each flag mattered cannot be told from %d trials of full length: at least %d are needed (budget: trials).", n, search.EnoughToWeigh)
+	return fmt.Sprintf("How much each flag mattered cannot be told from %d trials of full length: at least %d are needed (budget: trials).", n, suggest.EnoughToWeigh)
 }
 
 // leaveOut counts the steps that nothing was decided from because their runs are INVALID.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"spate/internal/search"
+	"spate/internal/search/suggest"
 )
 
 // How far a simulator is asked before its advice is taken.
@@ -32,8 +32,8 @@ type Advice struct {
 
 // Advised is what a simulator thinks of one setting: the figures that the file judges by.
 type Advised struct {
-	Settings search.Settings `json:"settings"`
-	Runs     []Measured      `json:"runs"`
+	Settings suggest.Settings `json:"settings"`
+	Runs     []Measured       `json:"runs"`
 }
 
 // Prior asks a simulator for advice: the same search in virtual time. Where the default was measured, the simulated
@@ -164,7 +164,7 @@ func (f *File) tightened(by float64) *File {
 }
 
 // alike reports whether settings are so near each other that one tells of the other.
-func (f *File) alike(a, b search.Settings) bool {
+func (f *File) alike(a, b suggest.Settings) bool {
 	for i := range f.Knobs {
 		k := &f.Knobs[i]
 		x, y := a[k.Name], b[k.Name]
@@ -173,7 +173,7 @@ func (f *File) alike(a, b search.Settings) bool {
 		}
 		u, errU := strconv.ParseFloat(x, 64)
 		v, errV := strconv.ParseFloat(y, 64)
-		if k.Kind != search.Int && k.Kind != search.Float || errU != nil || errV != nil {
+		if k.Kind != suggest.Int && k.Kind != suggest.Float || errU != nil || errV != nil {
 			return false
 		}
 		d := math.Abs(u-v) / (k.High - k.Low)

@@ -12,13 +12,13 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"spate/internal/search"
+	"spate/internal/search/suggest"
 	"spate/internal/settings/config"
 )
 
 // Knob is one thing that may be set, and how it is written on a command line.
 type Knob struct {
-	search.Param
+	suggest.Param
 	Off string `json:"Off,omitempty"` // what is written for a switch that is off; nothing when empty
 }
 
@@ -288,16 +288,16 @@ func (f *File) checkLifetimes(known []knownFlag) error {
 
 // readKnob reads one knob.
 func readKnob(name string, n *yaml.Node) (Knob, error) {
-	k := Knob{Param: search.Param{Name: flagName(name)}}
+	k := Knob{Param: suggest.Param{Name: flagName(name)}}
 	switch n.Kind {
 	case yaml.ScalarNode:
 		if n.Value != "switch" {
 			return k, fmt.Errorf("%s: %q is not a space: switch, a list of values, or {int: [1, 8]}", name, n.Value)
 		}
-		k.Kind = search.Switch
+		k.Kind = suggest.Switch
 		return k, nil
 	case yaml.SequenceNode:
-		k.Kind = search.Choice
+		k.Kind = suggest.Choice
 		return k, n.Decode(&k.Values)
 	}
 	if err := onlyKeys(n, name, []string{"int", "float", "choice", "switch", "log", "step", "default", "if", "memory", "off", "since", "until", "defaults", "hidden", "about"}); err != nil {
@@ -325,13 +325,13 @@ func readKnob(name string, n *yaml.Node) (Knob, error) {
 	ends := r.Int
 	switch {
 	case r.Int != nil:
-		k.Kind = search.Int
+		k.Kind = suggest.Int
 	case r.Float != nil:
-		k.Kind, ends = search.Float, r.Float
+		k.Kind, ends = suggest.Float, r.Float
 	case r.Choice != nil:
-		k.Kind, k.Values = search.Choice, r.Choice
+		k.Kind, k.Values = suggest.Choice, r.Choice
 	case r.Switch != nil:
-		k.Kind = search.Switch
+		k.Kind = suggest.Switch
 	default:
 		return k, fmt.Errorf("%s: one of int, float, choice or switch is wanted", name)
 	}
@@ -351,7 +351,7 @@ func readIf(k *Knob, n *yaml.Node) error {
 	if n.Kind != yaml.MappingNode || len(n.Content) != 2 {
 		return fmt.Errorf("%s: a condition is one flag with its values, such as if: {enable-chunked-prefill: true}", k.Name)
 	}
-	c := &search.If{Name: flagName(n.Content[0].Value)}
+	c := &suggest.If{Name: flagName(n.Content[0].Value)}
 	if v := n.Content[1]; v.Kind == yaml.ScalarNode {
 		c.Is = []string{v.Value}
 	} else if err := v.Decode(&c.Is); err != nil {
@@ -362,8 +362,8 @@ func readIf(k *Knob, n *yaml.Node) error {
 }
 
 // space is what is searched, without rules.
-func (f *File) space() *search.Space {
-	s := &search.Space{}
+func (f *File) space() *suggest.Space {
+	s := &suggest.Space{}
 	for i := range f.Knobs {
 		s.Params = append(s.Params, f.Knobs[i].Param)
 	}
@@ -371,11 +371,11 @@ func (f *File) space() *search.Space {
 }
 
 // Space is what is searched, with the rules that forbid a start.
-func (f *File) Space() *search.Space {
+func (f *File) Space() *suggest.Space {
 	s := f.space()
 	s.Allow = f.Forbidden
 	return s
 }
 
 // Defaults are the settings nobody changed.
-func (f *File) Defaults() search.Settings { return f.space().Defaults() }
+func (f *File) Defaults() suggest.Settings { return f.space().Defaults() }

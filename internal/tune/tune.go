@@ -18,7 +18,7 @@ import (
 
 	"spate/internal/host/launch"
 	"spate/internal/judge/verdict"
-	"spate/internal/search"
+	"spate/internal/search/suggest"
 	"spate/internal/settings/config"
 )
 
@@ -36,15 +36,15 @@ const (
 
 // Step is something to measure: settings of a server, under a load.
 type Step struct {
-	N        int             `json:"n"` // position in the history
-	Phase    Phase           `json:"phase"`
-	Trial    int             `json:"trial"` // of whose settings; 0 is the default
-	Settings search.Settings `json:"settings"`
-	Share    float64         `json:"share"`              // of the full length of a run
-	Rate     float64         `json:"rate,omitempty"`     // requests per second; 0: as the workload has it
-	Round    int             `json:"round,omitempty"`    // of finals and holdout, from 1
-	Attempt  int             `json:"attempt,omitempty"`  // from 1 on after a transient failure
-	Deadline float64         `json:"deadline,omitempty"` // seconds after which a run is certainly worse than the best
+	N        int              `json:"n"` // position in the history
+	Phase    Phase            `json:"phase"`
+	Trial    int              `json:"trial"` // of whose settings; 0 is the default
+	Settings suggest.Settings `json:"settings"`
+	Share    float64          `json:"share"`              // of the full length of a run
+	Rate     float64          `json:"rate,omitempty"`     // requests per second; 0: as the workload has it
+	Round    int              `json:"round,omitempty"`    // of finals and holdout, from 1
+	Attempt  int              `json:"attempt,omitempty"`  // from 1 on after a transient failure
+	Deadline float64          `json:"deadline,omitempty"` // seconds after which a run is certainly worse than the best
 }
 
 // Key names a step's run folder.
@@ -185,8 +185,8 @@ func figureName(c config.Objective) string {
 }
 
 // trial is an observation as strategies see it.
-func (o *Observation) trial() search.Trial {
-	t := search.Trial{Settings: o.Settings, Share: o.Share, Score: o.Score, Violation: o.Violation}
+func (o *Observation) trial() suggest.Trial {
+	t := suggest.Trial{Settings: o.Settings, Share: o.Share, Score: o.Score, Violation: o.Violation}
 	if !o.Counts() {
 		t.Failed, t.Transient = true, o.Transient()
 	}

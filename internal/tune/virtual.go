@@ -15,7 +15,7 @@ import (
 	"spate/internal/host/launch"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/stats"
-	"spate/internal/search"
+	"spate/internal/search/suggest"
 	"spate/internal/settings/config"
 	"spate/internal/sim"
 	"spate/internal/sim/catalog"
@@ -116,7 +116,7 @@ func (v *Virtual) seed(step Step) uint64 {
 }
 
 // cluster is the simulated server with some settings.
-func (v *Virtual) cluster(set search.Settings, seed uint64) (cluster.Config, error) {
+func (v *Virtual) cluster(set suggest.Settings, seed uint64) (cluster.Config, error) {
 	s, err := v.File.Settings(set)
 	if err != nil {
 		return cluster.Config{}, err

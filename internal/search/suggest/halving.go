@@ -1,4 +1,4 @@
-package search
+package suggest
 
 // Halving measures many settings shortly and only the best of them longer (asynchronous successive
 // halving): a setting goes on to the next length when it is among the best of its own. Where none may, the

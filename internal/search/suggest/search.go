@@ -3,7 +3,7 @@
 // so a search goes on after any interruption where it was. tune starts servers with what it proposes and
 // reports back. Read this file first, then space.go, tpe.go and halving.go; learn.go is what failures
 // teach, importance.go what a finished search shows.
-package search
+package suggest
 
 import (
 	"cmp"
