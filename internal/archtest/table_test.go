@@ -13,7 +13,7 @@ var levels = []struct {
 	{"the file of a run; reading command lines; an embedded server", []string{"capacity", "settings/flags", "load/build/build", "result", "sim/engineconf", "sim/serve"}},
 	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "alarms", "result/harvest", "result/interop", "forecast/profile", "sim/wall"}},
 	{"views; what was not measured; a simulated server", []string{"judge/explain", "forecast/predict", "result/runs", "sim/instance"}},
-	{"fitting the simulator; asking it what to run; results side by side", []string{"forecast/calibrate", "capacity/trials", "judge/compare", "view/curve", "settings/dialect", "forecast/sizing", "view/report", "result/store", "sweep", "view/table"}},
+	{"fitting the simulator; asking it what to run; results side by side", []string{"forecast/calibrate", "selftest/trials", "judge/compare", "view/curve", "settings/dialect", "forecast/sizing", "view/report", "result/store", "sweep", "view/table"}},
 	{"one whole run; charts without a browser; what users have as rows", []string{"bench", "forecast/evidence", "view/page", "view/picture", "tune"}},
 	{"commands", []string{"cli"}},
 	{"programs and house rules", []string{"cmd/spate", "archtest", "attack", "doctest", "gotest", "token/tokenizer/conform", "token/chat/conformance"}},

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"spate/internal/capacity/trials"
+	"spate/internal/selftest/trials"
 )
 
 // capacityTest is what the flags of selftest capacity say.
