@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"spate/internal/capacity"
 	"spate/internal/result"
+	"spate/internal/search/capacity"
 	"spate/internal/secret"
 	"spate/internal/settings/config"
 	"spate/internal/sweep"

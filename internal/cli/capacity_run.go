@@ -15,10 +15,10 @@ import (
 
 	"spate/internal/bench"
 	"spate/internal/call"
-	"spate/internal/capacity"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
 	"spate/internal/result/runs"
+	"spate/internal/search/capacity"
 	"spate/internal/secret"
 	"spate/internal/send/driver"
 	"spate/internal/settings/config"

@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"spate/internal/capacity"
 	"spate/internal/result"
 	"spate/internal/result/runs"
+	"spate/internal/search/capacity"
 )
 
 // gate is a server that can be told to leave a request without an answer, so that a client can be

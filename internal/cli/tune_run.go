@@ -13,9 +13,9 @@ import (
 
 	"spate/internal/bench"
 	"spate/internal/call"
-	"spate/internal/capacity"
 	"spate/internal/host/launch"
 	"spate/internal/result"
+	"spate/internal/search/capacity"
 	"spate/internal/secret"
 	"spate/internal/send/driver"
 	"spate/internal/settings/config"

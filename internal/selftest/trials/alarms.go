@@ -1,6 +1,6 @@
 package trials
 
-import "spate/internal/capacity"
+import "spate/internal/search/capacity"
 
 // Alarm is how often probes of a load were ended because "the queue grows".
 type Alarm struct {

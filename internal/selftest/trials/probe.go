@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/capacity"
 	"spate/internal/forecast/predict"
 	"spate/internal/judge/metrics"
+	"spate/internal/search/capacity"
 )
 
 // cost is what a probe took, in virtual time.

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"spate/internal/capacity"
 	"spate/internal/judge/stats"
+	"spate/internal/search/capacity"
 )
 
 // How long the first probe of a load sends, and the tolerance: the defaults of spate capacity.

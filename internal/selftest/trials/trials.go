@@ -10,8 +10,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"spate/internal/capacity"
 	"spate/internal/forecast/profile"
+	"spate/internal/search/capacity"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
 	"spate/internal/sim/engineconf"

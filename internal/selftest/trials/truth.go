@@ -3,9 +3,9 @@ package trials
 import (
 	"math"
 
-	"spate/internal/capacity"
 	"spate/internal/judge/metrics"
 	"spate/internal/result"
+	"spate/internal/search/capacity"
 )
 
 // Truth is where long runs find the capacity: the objectives are kept at Low and missed at High.
