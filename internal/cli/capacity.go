@@ -16,9 +16,9 @@ import (
 
 	"spate/internal/result"
 	"spate/internal/search/capacity"
+	"spate/internal/search/sweep"
 	"spate/internal/secret"
 	"spate/internal/settings/config"
-	"spate/internal/sweep"
 )
 
 // capacityOptions are the flags of capacity itself; the rest are those of bench.

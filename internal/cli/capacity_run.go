@@ -19,10 +19,10 @@ import (
 	"spate/internal/result"
 	"spate/internal/result/runs"
 	"spate/internal/search/capacity"
+	"spate/internal/search/sweep"
 	"spate/internal/secret"
 	"spate/internal/send/driver"
 	"spate/internal/settings/config"
-	"spate/internal/sweep"
 )
 
 // hunt is a search under way.

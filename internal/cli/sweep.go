@@ -13,9 +13,9 @@ import (
 
 	"spate/internal/host/launch"
 	"spate/internal/result"
+	"spate/internal/search/sweep"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
-	"spate/internal/sweep"
 )
 
 // sweepOptions are the flags of sweep itself; the rest are those of bench.

@@ -22,10 +22,10 @@ import (
 	"spate/internal/host/launch"
 	"spate/internal/result"
 	"spate/internal/result/runs"
+	"spate/internal/search/sweep"
 	"spate/internal/secret"
 	"spate/internal/settings/config"
 	"spate/internal/sim/serve"
-	"spate/internal/sweep"
 	"spate/internal/view/report"
 	"spate/internal/view/table"
 )

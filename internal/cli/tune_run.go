@@ -16,10 +16,10 @@ import (
 	"spate/internal/host/launch"
 	"spate/internal/result"
 	"spate/internal/search/capacity"
+	"spate/internal/search/sweep"
 	"spate/internal/secret"
 	"spate/internal/send/driver"
 	"spate/internal/settings/config"
-	"spate/internal/sweep"
 	"spate/internal/tune"
 )
 

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"spate/internal/sweep"
+	"spate/internal/search/sweep"
 )
 
 // plannedFile is what a folder was begun for.

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"spate/internal/escape"
-	"spate/internal/runs"
-	"spate/internal/verdict"
+	"spate/internal/result/runs"
+	"spate/internal/judge/verdict"
 )
 
 // mostNamed is how many points a reason names.

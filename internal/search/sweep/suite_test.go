@@ -161,7 +161,7 @@ func TestMistakesInSuites(t *testing.T) {
 // FuzzParse holds that no file panics, and that what is accepted has points with names of their own
 // that survive being written to a folder and read back.
 func FuzzParse(f *testing.F) {
-	files, err := filepath.Glob("../../examples/suites/*.yaml")
+	files, err := filepath.Glob("../../../examples/suites/*.yaml")
 	if err != nil || len(files) == 0 {
 		f.Fatalf("examples: %v, %v", files, err)
 	}
@@ -346,7 +346,7 @@ func TestSimStandsForServers(t *testing.T) {
 // TestShippedSuites holds that every example is a suite of the points it is said to have.
 func TestShippedSuites(t *testing.T) {
 	want := map[string]int{"prompts-by-length": 16, "qps-servers": 20, "doubling-ladder": 23, "four-workloads": 24, "closed-loop": 4}
-	files, err := filepath.Glob("../../examples/suites/*.yaml")
+	files, err := filepath.Glob("../../../examples/suites/*.yaml")
 	if err != nil || len(files) != len(want) {
 		t.Fatalf("found %v, %v", files, err)
 	}
