@@ -14,7 +14,7 @@ var levels = []struct {
 	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"accuracy", "alarms", "result/harvest", "result/interop", "forecast/profile", "sim/wall"}},
 	{"views; what was not measured; a simulated server", []string{"judge/explain", "forecast/predict", "result/runs", "sim/instance"}},
 	{"fitting the simulator; asking it what to run; results side by side", []string{"forecast/calibrate", "selftest/trials", "judge/compare", "view/curve", "settings/dialect", "forecast/sizing", "view/report", "result/store", "search/sweep", "view/table"}},
-	{"one whole run; charts without a browser; what users have as rows", []string{"bench", "forecast/evidence", "view/page", "view/picture", "tune"}},
+	{"one whole run; charts without a browser; what users have as rows", []string{"bench", "forecast/evidence", "view/page", "view/picture", "search/tune"}},
 	{"commands", []string{"cli"}},
 	{"programs and house rules", []string{"cmd/spate", "archtest", "attack", "doctest", "gotest", "token/tokenizer/conform", "token/chat/conformance"}},
 }
@@ -63,7 +63,7 @@ var machine = []struct {
 	{"sim/serve", []string{"net", "net/http", "os", "syscall", "golang.org/x/sys/unix"}, "is a server"},
 	{"result/store", []string{"os"}, "keeps the file of results and looks whether run folders are still there"},
 	{"search/sweep", []string{"os", "syscall"}, "keeps a sweep's folder, and starts the servers it is told to"},
-	{"tune", []string{"os"}, "reads back what a search was begun with"},
+	{"search/tune", []string{"os"}, "reads back what a search was begun with"},
 	{"token/tokenizer", []string{"os"}, "reads tokenizer files, where the user or the Hugging Face cache has them"},
 	{"token/chat/conformance", []string{"os"}, "is a program"},
 	{"token/tokenizer/conform", []string{"os", "syscall"}, "is a program"},

@@ -22,7 +22,7 @@ import (
 	"spate/internal/host/launch"
 	"spate/internal/judge/compare"
 	"spate/internal/rng"
-	"spate/internal/tune"
+	"spate/internal/search/tune"
 )
 
 // tuned is `spate tune` as a process of its own, every process of which carries a mark.

@@ -16,8 +16,8 @@ import (
 	"spate/internal/host/launch"
 	"spate/internal/result"
 	"spate/internal/search/suggest"
+	"spate/internal/search/tune"
 	"spate/internal/settings/config"
-	"spate/internal/tune"
 )
 
 // tuneOptions are the flags of `spate tune`.

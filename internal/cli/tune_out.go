@@ -17,7 +17,7 @@ import (
 	"spate/internal/result"
 	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
-	"spate/internal/tune"
+	"spate/internal/search/tune"
 	"spate/internal/view/page"
 )
 

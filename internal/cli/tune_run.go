@@ -17,10 +17,10 @@ import (
 	"spate/internal/result"
 	"spate/internal/search/capacity"
 	"spate/internal/search/sweep"
+	"spate/internal/search/tune"
 	"spate/internal/secret"
 	"spate/internal/send/driver"
 	"spate/internal/settings/config"
-	"spate/internal/tune"
 )
 
 // measured searches with real servers.

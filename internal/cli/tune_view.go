@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"spate/internal/tune"
+	"spate/internal/search/tune"
 )
 
 // tuneView shows a search: one line for each observation, and on a terminal a line below them that is

@@ -20,7 +20,7 @@ func resolve(args []string) (*config.Bench, error) {
 
 func example(t testing.TB, name string) *File {
 	t.Helper()
-	data, err := os.ReadFile("../../examples/tune/" + name)
+	data, err := os.ReadFile("../../../examples/tune/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
