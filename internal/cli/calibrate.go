@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"spate/internal/accuracy"
+	"spate/internal/selftest/accuracy"
 )
 
 // childCommand is how spate calls itself for the server and the readers of a calibration.
