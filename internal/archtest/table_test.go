@@ -11,7 +11,7 @@ var levels = []struct {
 	{"what to send, when, to whom; what came back; an engine", []string{"view/chart", "send/client", "host/launch", "judge/metrics", "host/probe", "send/proxy", "call/recorder", "load/schedule", "search/suggest/suggest", "sim", "load/workload"}},
 	{"sending, judging, settings; engines at work", []string{"settings/config", "send/driver", "host/observe", "sim/cluster", "judge/verdict"}},
 	{"the file of a run; reading command lines; an embedded server", []string{"search/capacity", "settings/flags", "load/build/build", "result", "sim/engineconf", "sim/serve"}},
-	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"selftest/accuracy", "alarms", "result/harvest", "result/interop", "forecast/profile", "sim/wall"}},
+	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"selftest/accuracy", "selftest/alarms", "result/harvest", "result/interop", "forecast/profile", "sim/wall"}},
 	{"views; what was not measured; a simulated server", []string{"judge/explain", "forecast/predict", "result/runs", "sim/instance"}},
 	{"fitting the simulator; asking it what to run; results side by side", []string{"forecast/calibrate", "selftest/trials", "judge/compare", "view/curve", "settings/dialect", "forecast/sizing", "view/report", "result/store", "search/sweep", "view/table"}},
 	{"one whole run; charts without a browser; what users have as rows", []string{"bench", "forecast/evidence", "view/page", "view/picture", "search/tune"}},
@@ -42,7 +42,7 @@ var machine = []struct {
 	why     string
 }{
 	{"selftest/accuracy", []string{"net", "os", "os/exec", "syscall", "golang.org/x/sys/unix"}, "runs a server as a second process and a bare reader beside the client"},
-	{"alarms", []string{"os", "os/exec", "syscall", "golang.org/x/sys/unix"}, "runs servers and clients as processes, and disturbs them"},
+	{"selftest/alarms", []string{"os", "os/exec", "syscall", "golang.org/x/sys/unix"}, "runs servers and clients as processes, and disturbs them"},
 	{"bench", []string{"net", "net/http", "os", "os/exec"}, "opens the files, asks the servers and finds the programs that the settings name"},
 	{"cli", []string{"net", "os", "os/exec", "os/signal", "golang.org/x/term"}, "is the process's face"},
 	{"send/client", []string{"net", "net/http", "net/http/httptrace", "os", "syscall", "golang.org/x/sys/unix"}, "owns the sockets of the load"},

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"spate/internal/alarms"
+	"spate/internal/selftest/alarms"
 	"spate/internal/settings/config"
 )
 
