@@ -20,8 +20,8 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/call/recorder"
-	"spate/internal/escape"
 	"spate/internal/result"
+	"spate/internal/safe/escape"
 )
 
 // The bounds of the laws. A process that goes over one of them has broken it; none is near what a healthy one takes.

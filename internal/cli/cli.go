@@ -16,9 +16,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"spate/internal/escape"
 	"spate/internal/host/launch"
 	"spate/internal/result/store"
+	"spate/internal/safe/escape"
 	"spate/internal/secret"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"

@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"spate/internal/escape"
 	"spate/internal/judge/explain"
 	"spate/internal/result/runs"
 	"spate/internal/result/store"
+	"spate/internal/safe/escape"
 	"spate/internal/settings/config"
 	"spate/internal/view/curve"
 	"spate/internal/view/page"

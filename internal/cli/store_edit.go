@@ -15,10 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"spate/internal/escape"
 	"spate/internal/result"
 	"spate/internal/result/runs"
 	"spate/internal/result/store"
+	"spate/internal/safe/escape"
 	"spate/internal/view/report"
 )
 

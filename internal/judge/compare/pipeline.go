@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"spate/internal/escape"
+	"spate/internal/safe/escape"
 )
 
 // WriteJSON prints everything, for programs.

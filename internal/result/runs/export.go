@@ -15,8 +15,8 @@ import (
 	"strings"
 	"time"
 
-	"spate/internal/escape"
 	"spate/internal/result/harvest"
+	"spate/internal/safe/escape"
 )
 
 // The marks by which Read knows files that spate exported.

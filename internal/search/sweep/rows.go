@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"spate/internal/escape"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/stats"
 	"spate/internal/result/runs"
+	"spate/internal/safe/escape"
 )
 
 // figure is a column of the overview.

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"spate/internal/escape"
 	"spate/internal/judge/verdict"
+	"spate/internal/safe/escape"
 )
 
 // Report is what a page about a search says besides its numbers.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/escape"
+	"spate/internal/safe/escape"
 )
 
 //go:embed timeline.html

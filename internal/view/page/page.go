@@ -19,8 +19,8 @@ import (
 	"strings"
 
 	"spate/internal/call"
-	"spate/internal/escape"
 	"spate/internal/result/runs"
+	"spate/internal/safe/escape"
 	"spate/internal/view/curve"
 	"spate/internal/view/table"
 )

@@ -19,7 +19,7 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 
-	"spate/internal/escape"
+	"spate/internal/safe/escape"
 	"spate/internal/view/curve"
 )
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 
-	"spate/internal/escape"
 	"spate/internal/result/runs"
+	"spate/internal/safe/escape"
 )
 
 // CSV writes every digit the results have, verdict and settings first, under vLLM's names.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"spate/internal/escape"
 	"spate/internal/result/runs"
+	"spate/internal/safe/escape"
 )
 
 // narrow are the figures of a table on a terminal, the most telling first; its last ones are left out where

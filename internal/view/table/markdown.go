@@ -6,8 +6,8 @@ import (
 	"io"
 	"strings"
 
-	"spate/internal/escape"
 	"spate/internal/result/runs"
+	"spate/internal/safe/escape"
 )
 
 // Markdown writes the results as a table with what all of them share above it.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"spate/internal/escape"
 	"spate/internal/judge/stats"
+	"spate/internal/safe/escape"
 )
 
 // shared are the conditions under which more than one level has a figure.
