@@ -10,7 +10,7 @@ import (
 	"syscall"
 
 	"spate/internal/cli"
-	"spate/internal/infile"
+	"spate/internal/safe/infile"
 )
 
 func main() {

@@ -6,7 +6,7 @@ var levels = []struct {
 	about    string
 	packages []string
 }{
-	{"words; opening files", []string{"safe/escape", "infile", "nearest", "secret"}},
+	{"words; opening files", []string{"safe/escape", "safe/infile", "nearest", "secret"}},
 	{"vocabulary, arithmetic, parts of an engine", []string{"load/arrow", "call", "host/enginelog", "load/media", "send/protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "judge/stats", "token/tokenizer", "token/chat", "load/trace"}},
 	{"what to send, when, to whom; what came back; an engine", []string{"view/chart", "send/client", "host/launch", "judge/metrics", "host/probe", "send/proxy", "call/recorder", "load/schedule", "search/suggest/suggest", "sim", "load/workload"}},
 	{"sending, judging, settings; engines at work", []string{"settings/config", "send/driver", "host/observe", "sim/cluster", "judge/verdict"}},
@@ -50,7 +50,7 @@ var machine = []struct {
 	{"settings/config", []string{"net"}, "joins a host and a port; opens nothing"},
 	{"send/driver", []string{"golang.org/x/sys/unix"}, "sleeps to an absolute time on its own thread"},
 	{"gotest", []string{"net", "net/http", "os", "os/exec", "os/signal"}, "is a program that runs go test and keeps port 8000 taken meanwhile"},
-	{"infile", []string{"os", "syscall"}, "opens the files that users name"},
+	{"safe/infile", []string{"os", "syscall"}, "opens the files that users name"},
 	{"host/observe", []string{"net/http", "os", "os/exec"}, "samples the server, GPUs and the host during a run, and keeps what it saw"},
 	{"host/launch", []string{"net", "net/http", "os", "os/exec", "syscall", "golang.org/x/sys/unix"}, "starts servers and ends them"},
 	{"load/media", []string{"os", "syscall"}, "opens the pictures and sounds that rows of a dataset name, within the folders that are allowed"},

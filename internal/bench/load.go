@@ -10,11 +10,11 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/call/recorder"
-	"spate/internal/infile"
 	settings "spate/internal/load/build"
 	"spate/internal/load/schedule"
 	"spate/internal/load/workload"
 	"spate/internal/rng"
+	"spate/internal/safe/infile"
 	"spate/internal/send/driver"
 	"spate/internal/settings/config"
 )

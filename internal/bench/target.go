@@ -11,8 +11,8 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/host/probe"
-	"spate/internal/infile"
 	"spate/internal/result"
+	"spate/internal/safe/infile"
 	"spate/internal/secret"
 	"spate/internal/send/client"
 	"spate/internal/settings/config"

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"spate/internal/host/observe"
-	"spate/internal/infile"
+	"spate/internal/safe/infile"
 )
 
 // checkServerLog refuses a log that could not be followed. One that is not there yet may come.

@@ -17,9 +17,9 @@ import (
 	"spate/internal/forecast/evidence"
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
-	"spate/internal/infile"
 	"spate/internal/result"
 	"spate/internal/result/runs"
+	"spate/internal/safe/infile"
 )
 
 // material is what calibration works with.

@@ -17,11 +17,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"spate/internal/call"
-	"spate/internal/infile"
 	"spate/internal/load/build"
 	"spate/internal/load/trace"
 	"spate/internal/load/workload"
 	"spate/internal/rng"
+	"spate/internal/safe/infile"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
 	"spate/internal/token/tokenizer"

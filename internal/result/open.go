@@ -12,8 +12,8 @@ import (
 	"spate/internal/call"
 	"spate/internal/call/recorder"
 	"spate/internal/host/observe"
-	"spate/internal/infile"
 	"spate/internal/judge/verdict"
+	"spate/internal/safe/infile"
 	"spate/internal/secret"
 )
 

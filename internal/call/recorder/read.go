@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"spate/internal/call"
-	"spate/internal/infile"
+	"spate/internal/safe/infile"
 )
 
 // maxLine bounds one line of a log; a longer one is damage, not a record.

@@ -11,7 +11,7 @@ import (
 	"os"
 
 	"spate/internal/host/enginelog"
-	"spate/internal/infile"
+	"spate/internal/safe/infile"
 )
 
 // tail follows a file that grows, as tail -F does: what is there at first is skipped, a file that was replaced or

@@ -12,9 +12,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"spate/internal/infile"
 	"spate/internal/result"
 	"spate/internal/result/harvest"
+	"spate/internal/safe/infile"
 	"spate/internal/secret"
 	"spate/internal/settings/config"
 )

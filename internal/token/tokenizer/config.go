@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"spate/internal/infile"
+	"spate/internal/safe/infile"
 )
 
 // Config is what the files beside a tokenizer.json say about its use. All of it

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"spate/internal/infile"
+	"spate/internal/safe/infile"
 )
 
 // Places is where Find looks for a model that is not a path.

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"spate/internal/infile"
+	"spate/internal/safe/infile"
 )
 
 // node is a normalizer, pre-tokenizer, post-processor or decoder of a
