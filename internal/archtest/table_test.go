@@ -6,7 +6,7 @@ var levels = []struct {
 	about    string
 	packages []string
 }{
-	{"words; opening files", []string{"safe/escape", "safe/infile", "nearest", "secret"}},
+	{"words; opening files", []string{"safe/escape", "safe/infile", "nearest", "safe/secret"}},
 	{"vocabulary, arithmetic, parts of an engine", []string{"load/arrow", "call", "host/enginelog", "load/media", "send/protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "judge/stats", "token/tokenizer", "token/chat", "load/trace"}},
 	{"what to send, when, to whom; what came back; an engine", []string{"view/chart", "send/client", "host/launch", "judge/metrics", "host/probe", "send/proxy", "call/recorder", "load/schedule", "search/suggest/suggest", "sim", "load/workload"}},
 	{"sending, judging, settings; engines at work", []string{"settings/config", "send/driver", "host/observe", "sim/cluster", "judge/verdict"}},
@@ -77,7 +77,7 @@ var touching = []string{
 
 // timeless packages never read a clock or wait: the same input gives the same output, at any time.
 var timeless = []string{
-	"load/arrow", "view/chart", "judge/compare", "settings/config", "view/curve", "host/enginelog", "safe/escape", "forecast/evidence", "judge/explain", "settings/flags", "result/harvest", "result/interop", "load/build/build", "judge/metrics", "nearest", "view/page", "view/picture", "rng", "load/schedule", "search/suggest/suggest", "secret", "judge/stats", "view/table", "token/tokenizer", "token/chat", "load/trace", "judge/verdict", "load/workload",
+	"load/arrow", "view/chart", "judge/compare", "settings/config", "view/curve", "host/enginelog", "safe/escape", "forecast/evidence", "judge/explain", "settings/flags", "result/harvest", "result/interop", "load/build/build", "judge/metrics", "nearest", "view/page", "view/picture", "rng", "load/schedule", "search/suggest/suggest", "safe/secret", "judge/stats", "view/table", "token/tokenizer", "token/chat", "load/trace", "judge/verdict", "load/workload",
 	"sim", "sim/catalog", "sim/cluster", "sim/des", "sim/engineconf", "sim/kv", "sim/latency",
 }
 

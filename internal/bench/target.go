@@ -13,7 +13,7 @@ import (
 	"spate/internal/host/probe"
 	"spate/internal/result"
 	"spate/internal/safe/infile"
-	"spate/internal/secret"
+	"spate/internal/safe/secret"
 	"spate/internal/send/client"
 	"spate/internal/settings/config"
 	"spate/internal/view/report"

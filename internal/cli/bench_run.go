@@ -13,7 +13,7 @@ import (
 	"spate/internal/host/probe"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
-	"spate/internal/secret"
+	"spate/internal/safe/secret"
 	"spate/internal/settings/config"
 	"spate/internal/sim/instance"
 	"spate/internal/sim/serve"

@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"spate/internal/result"
+	"spate/internal/safe/secret"
 	"spate/internal/search/capacity"
 	"spate/internal/search/sweep"
-	"spate/internal/secret"
 	"spate/internal/settings/config"
 )
 

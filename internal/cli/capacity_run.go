@@ -18,9 +18,9 @@ import (
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
 	"spate/internal/result/runs"
+	"spate/internal/safe/secret"
 	"spate/internal/search/capacity"
 	"spate/internal/search/sweep"
-	"spate/internal/secret"
 	"spate/internal/send/driver"
 	"spate/internal/settings/config"
 )

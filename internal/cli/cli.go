@@ -19,7 +19,7 @@ import (
 	"spate/internal/host/launch"
 	"spate/internal/result/store"
 	"spate/internal/safe/escape"
-	"spate/internal/secret"
+	"spate/internal/safe/secret"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
 )

@@ -13,7 +13,7 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/host/launch"
-	"spate/internal/secret"
+	"spate/internal/safe/secret"
 	"spate/internal/settings/config"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate/internal/load/trace"
-	"spate/internal/secret"
+	"spate/internal/safe/secret"
 	"spate/internal/send/proxy"
 	"spate/internal/token/tokenizer"
 )

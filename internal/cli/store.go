@@ -20,7 +20,7 @@ import (
 	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 	"spate/internal/result/store"
-	"spate/internal/secret"
+	"spate/internal/safe/secret"
 	"spate/internal/settings/config"
 )
 

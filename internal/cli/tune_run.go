@@ -15,10 +15,10 @@ import (
 	"spate/internal/call"
 	"spate/internal/host/launch"
 	"spate/internal/result"
+	"spate/internal/safe/secret"
 	"spate/internal/search/capacity"
 	"spate/internal/search/sweep"
 	"spate/internal/search/tune"
-	"spate/internal/secret"
 	"spate/internal/send/driver"
 	"spate/internal/settings/config"
 )

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"spate/internal/call/recorder"
-	"spate/internal/secret"
+	"spate/internal/safe/secret"
 )
 
 // The files of a run folder.

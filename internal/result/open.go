@@ -14,7 +14,7 @@ import (
 	"spate/internal/host/observe"
 	"spate/internal/judge/verdict"
 	"spate/internal/safe/infile"
-	"spate/internal/secret"
+	"spate/internal/safe/secret"
 )
 
 // Open reads the run in a folder. Where there is no readable result, as after a kill, it computes one

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"spate/internal/secret"
+	"spate/internal/safe/secret"
 )
 
 // guarded says whether this platform has guards.

@@ -20,7 +20,7 @@ import (
 	"sync"
 	"time"
 
-	"spate/internal/secret"
+	"spate/internal/safe/secret"
 )
 
 // Spec is a server to start.

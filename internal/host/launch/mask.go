@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"spate/internal/secret"
+	"spate/internal/safe/secret"
 )
 
 // maskChunk is how much of a log is looked at at once.

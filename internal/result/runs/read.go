@@ -15,7 +15,7 @@ import (
 	"spate/internal/result"
 	"spate/internal/result/harvest"
 	"spate/internal/safe/infile"
-	"spate/internal/secret"
+	"spate/internal/safe/secret"
 	"spate/internal/settings/config"
 )
 

@@ -14,7 +14,7 @@ import (
 	"spate/internal/result"
 	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
-	"spate/internal/secret"
+	"spate/internal/safe/secret"
 )
 
 // Kept says what became of an entry that was put.

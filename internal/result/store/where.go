@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"spate/internal/secret"
+	"spate/internal/safe/secret"
 	"spate/internal/settings/config"
 )
 

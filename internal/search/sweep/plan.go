@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"spate/internal/rng"
-	"spate/internal/secret"
+	"spate/internal/safe/secret"
 	"spate/internal/settings/config"
 )
 

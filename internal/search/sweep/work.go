@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"spate/internal/result"
-	"spate/internal/secret"
+	"spate/internal/safe/secret"
 )
 
 // Names within a folder.

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"spate/internal/host/launch"
+	"spate/internal/safe/secret"
 	"spate/internal/search/suggest"
-	"spate/internal/secret"
 )
 
 // templates are how the engines are started.

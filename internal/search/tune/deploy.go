@@ -9,8 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"spate/internal/host/launch"
+	"spate/internal/safe/secret"
 	"spate/internal/search/suggest"
-	"spate/internal/secret"
 )
 
 // Deploy are the files in which a setting is taken into use, by name.

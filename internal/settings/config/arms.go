@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"spate/internal/secret"
+	"spate/internal/safe/secret"
 )
 
 // Repeat says how often a run is made, and with which changes in turn.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"spate/internal/load/schedule"
-	"spate/internal/secret"
+	"spate/internal/safe/secret"
 	"spate/internal/send/protocol"
 )
 

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"spate/internal/secret"
+	"spate/internal/safe/secret"
 )
 
 // MarshalJSON hides the value of headers that carry secrets.

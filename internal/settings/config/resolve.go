@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"spate/internal/secret"
+	"spate/internal/safe/secret"
 )
 
 // Endpoints used when none is given.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"spate/internal/rng"
-	"spate/internal/secret"
+	"spate/internal/safe/secret"
 )
 
 // Tenant is one of several workloads of a run: what it sends, when, to which model, and what it is judged

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"spate/internal/secret"
+	"spate/internal/safe/secret"
 )
 
 // Problem is one thing wrong with the settings: the flags at fault and a sentence for the user.

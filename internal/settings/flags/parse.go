@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"spate/internal/secret"
+	"spate/internal/safe/secret"
 	"spate/internal/settings/config"
 )
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"spate/internal/load/workload"
-	"spate/internal/secret"
+	"spate/internal/safe/secret"
 	"spate/internal/settings/config"
 )
 
