@@ -96,7 +96,7 @@ race: build ## spate beside other benchmark clients; installs them (gigabytes) i
 	@python3 scripts/race/race.py --spate bin/spate $(if $(WORK),--work '$(WORK)') $(if $(REPEAT),--repeat $(REPEAT))
 
 attack: ## hostile servers, damaged files, kills and full disks against spate: the long form; minutes
-	@SPATE_ATTACK=long $(GO) test -count=1 -v -timeout 60m ./internal/attack
+	@SPATE_ATTACK=long $(GO) test -count=1 -v -timeout 60m ./internal/test/attack
 
 soak: build ## a run of SECONDS (3600) at RATE (500) requests a second: do memory and descriptors stay flat? samples in WORK
 	@sh scripts/soak.sh bin/spate $(or $(SECONDS),3600) $(or $(RATE),500) '$(or $(WORK),soak)'

@@ -26,7 +26,7 @@ type victim struct {
 	commands [][]string
 }
 
-const root = "../.."
+const root = "../../.."
 
 // victims are made of a real run and of files in this repository.
 func victims(t *testing.T) []victim {
