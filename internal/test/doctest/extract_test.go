@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-const root = "../.."
+const root = "../../.."
 
 // command is one line a document tells people to type.
 type command struct {
