@@ -40,7 +40,7 @@ ifeq ($(RACE),)
 endif
 	@sh scripts/test-deps.sh
 	@echo 'running every test; the first lines come after a minute or more of compiling'
-	@CGO_ENABLED=$(if $(RACE),1,0) GO=$(GO) $(GO) run ./internal/gotest $(RACE) -timeout 30m ./...
+	@CGO_ENABLED=$(if $(RACE),1,0) GO=$(GO) $(GO) run ./internal/test/gotest $(RACE) -timeout 30m ./...
 
 check: format vet lint vulns tidy arch cross ## formatting, vet, linters, vulnerabilities, go.mod, import table, other platforms
 

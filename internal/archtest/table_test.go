@@ -16,7 +16,7 @@ var levels = []struct {
 	{"fitting the simulator; asking it what to run; results side by side", []string{"forecast/calibrate", "selftest/trials", "judge/compare", "view/curve", "settings/dialect", "forecast/sizing", "view/report", "result/store", "search/sweep", "view/table"}},
 	{"one whole run; charts without a browser; what users have as rows", []string{"bench", "forecast/evidence", "view/page", "view/picture", "search/tune"}},
 	{"commands", []string{"cli"}},
-	{"programs and house rules", []string{"cmd/spate", "archtest", "test/attack", "test/doctest", "gotest", "token/tokenizer/conform", "token/chat/conformance"}},
+	{"programs and house rules", []string{"cmd/spate", "archtest", "test/attack", "test/doctest", "test/gotest", "token/tokenizer/conform", "token/chat/conformance"}},
 }
 
 // walls are packages that must not know each other, not even through others.
@@ -49,7 +49,7 @@ var machine = []struct {
 	{"cmd/spate", []string{"os", "os/signal", "syscall"}, "is the process"},
 	{"settings/config", []string{"net"}, "joins a host and a port; opens nothing"},
 	{"send/driver", []string{"golang.org/x/sys/unix"}, "sleeps to an absolute time on its own thread"},
-	{"gotest", []string{"net", "net/http", "os", "os/exec", "os/signal"}, "is a program that runs go test and keeps port 8000 taken meanwhile"},
+	{"test/gotest", []string{"net", "net/http", "os", "os/exec", "os/signal"}, "is a program that runs go test and keeps port 8000 taken meanwhile"},
 	{"safe/infile", []string{"os", "syscall"}, "opens the files that users name"},
 	{"host/observe", []string{"net/http", "os", "os/exec"}, "samples the server, GPUs and the host during a run, and keeps what it saw"},
 	{"host/launch", []string{"net", "net/http", "os", "os/exec", "syscall", "golang.org/x/sys/unix"}, "starts servers and ends them"},

@@ -11,7 +11,7 @@ import (
 // TestDeps runs the script that installs what tests need, on a system without Chromium whose package manager only
 // says that it was called: installing for real is not for a test to do.
 func TestDeps(t *testing.T) {
-	script, err := filepath.Abs("../../scripts/test-deps.sh")
+	script, err := filepath.Abs("../../../scripts/test-deps.sh")
 	if err != nil {
 		t.Fatal(err)
 	}
