@@ -72,7 +72,7 @@ tidy:
 	@echo "tidy: ok"
 
 arch:
-	@$(GO) test -count=1 ./internal/archtest
+	@$(GO) test -count=1 ./internal/test/archtest
 
 cross:
 	@for p in $(PLATFORMS); do \

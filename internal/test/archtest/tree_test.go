@@ -15,7 +15,7 @@ import (
 )
 
 // root is the module's folder, seen from this package.
-const root = "../.."
+const root = "../../.."
 
 // source is one parsed Go file, whatever platform it is for.
 type source struct {
