@@ -16,7 +16,7 @@ import (
 )
 
 // published are command lines of vllm bench serve as people have published them.
-const published = "../flags/testdata/commands.txt"
+const published = "../settings/flags/testdata/commands.txt"
 
 // TestPublishedCommands runs each of them as it stands but for the port; with -short, one that paces its requests
 // over minutes is planned as it stands and then run at a higher rate.

@@ -65,7 +65,7 @@ func mediaServer(t *testing.T) (url string, seen func() []string) {
 // TestHubMediaEndToEnd: what the Hugging Face library saved, images and recordings go through the command line.
 func TestHubMediaEndToEnd(t *testing.T) {
 	t.Parallel()
-	saved, err := filepath.Abs("../workload/testdata")
+	saved, err := filepath.Abs("../load/workload/testdata")
 	if err != nil {
 		t.Fatal(err)
 	}

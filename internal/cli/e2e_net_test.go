@@ -368,7 +368,7 @@ func TestSeedReproduces(t *testing.T) {
 // tokenizerFile unpacks a small tokenizer and returns its folder.
 func tokenizerFile(t *testing.T, name string) string {
 	t.Helper()
-	f, err := os.Open("../tokenizer/testdata/" + name + ".tokenizer.json.gz")
+	f, err := os.Open("../token/tokenizer/testdata/" + name + ".tokenizer.json.gz")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("SPATE_STORE", filepath.Join(env.WorkDir, "store"))
 			env.Setenv("GORACE", "atexit_sleep_ms=5") // under the race detector every command would end a second later
-			smi, err := filepath.Abs("../launch/testdata/nvidia-smi")
+			smi, err := filepath.Abs("../host/launch/testdata/nvidia-smi")
 			env.Setenv("NVIDIA_SMI", smi)
 			return err
 		},

@@ -1,4 +1,4 @@
-// Package plan finds the smallest deployment that keeps latency objectives at a request rate: which
+// Package sizing finds the smallest deployment that keeps latency objectives at a request rate: which
 // profile, tensor parallel size, scheduler limits and number of replicas. Profiles (package profile)
 // and the requests of a workload (package predict) come in, engines run in virtual time
 // (sim/cluster), and the command line prints the Plan. Start with Make; server.go says what can be

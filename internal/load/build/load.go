@@ -1,4 +1,4 @@
-// Package load translates settings (package config) into what is sent and when: a workload's
+// Package build translates settings (package config) into what is sent and when: a workload's
 // configuration and a schedule. bench sends the result to a server, predict to a simulated one, so both
 // mean the same by the same flags. It opens nothing and computes no prompt.
 package build

@@ -1,4 +1,4 @@
-// Package search proposes settings to try: the space of what may be set, and strategies that look at what
+// Package suggest proposes settings to try: the space of what may be set, and strategies that look at what
 // was tried and say what to try next. It is pure: the same space, seed and history give the same proposal,
 // so a search goes on after any interruption where it was. tune starts servers with what it proposes and
 // reports back. Read this file first, then space.go, tpe.go and halving.go; learn.go is what failures

@@ -53,8 +53,8 @@ func TestDocumentedBackends(t *testing.T) {
 func testCode(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
-	for _, dir := range []string{"client", "cli", "metrics"} {
-		files, err := filepath.Glob("../" + dir + "/*_test.go")
+	for _, dir := range []string{"send/client", "cli", "judge/metrics"} {
+		files, err := filepath.Glob("../../" + dir + "/*_test.go")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-// Package record stands between clients and a server, hands every byte on as it comes, and writes down what a
+// Package proxy stands between clients and a server, hands every byte on as it comes, and writes down what a
 // replay needs: when requests came, how long they and their answers were, and which blocks of text their
 // prompts share, under ids nobody can turn back into text. cli starts it; trace and workload read what it writes.
 //

@@ -111,7 +111,7 @@ func TestArchitectureShowsTheLevels(t *testing.T) {
 		t.Errorf("docs/ARCHITECTURE.md shows\n%s\nwant\n%s", got, want.String())
 	}
 	for pkg := range levelOf() {
-		if !strings.Contains(text, pkg+"/ ") && !strings.Contains(text, "`"+pkg+"`") {
+		if base := pkg[strings.LastIndexByte(pkg, '/')+1:]; !strings.Contains(text, "  "+base+"/ ") && !strings.Contains(text, "`"+pkg+"`") && !strings.Contains(text, pkg+"/ ") {
 			t.Errorf("docs/ARCHITECTURE.md does not say what %s is for", pkg)
 		}
 	}

@@ -8,9 +8,9 @@ var levels = []struct {
 }{
 	{"words; opening files", []string{"safe/escape", "safe/infile", "nearest", "safe/secret"}},
 	{"vocabulary, arithmetic, parts of an engine", []string{"load/arrow", "call", "host/enginelog", "load/media", "send/protocol", "rng", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "judge/stats", "token/tokenizer", "token/chat", "load/trace"}},
-	{"what to send, when, to whom; what came back; an engine", []string{"view/chart", "send/client", "host/launch", "judge/metrics", "host/probe", "send/proxy", "call/recorder", "load/schedule", "search/suggest/suggest", "sim", "load/workload"}},
+	{"what to send, when, to whom; what came back; an engine", []string{"view/chart", "send/client", "host/launch", "judge/metrics", "host/probe", "send/proxy", "call/recorder", "load/schedule", "search/suggest", "sim", "load/workload"}},
 	{"sending, judging, settings; engines at work", []string{"settings/config", "send/driver", "host/observe", "sim/cluster", "judge/verdict"}},
-	{"the file of a run; reading command lines; an embedded server", []string{"search/capacity", "settings/flags", "load/build/build", "result", "sim/engineconf", "sim/serve"}},
+	{"the file of a run; reading command lines; an embedded server", []string{"search/capacity", "settings/flags", "load/build", "result", "sim/engineconf", "sim/serve"}},
 	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"selftest/accuracy", "selftest/alarms", "result/harvest", "result/interop", "forecast/profile", "sim/wall"}},
 	{"views; what was not measured; a simulated server", []string{"judge/explain", "forecast/predict", "result/runs", "sim/instance"}},
 	{"fitting the simulator; asking it what to run; results side by side", []string{"forecast/calibrate", "selftest/trials", "judge/compare", "view/curve", "settings/dialect", "forecast/sizing", "view/report", "result/store", "search/sweep", "view/table"}},
@@ -77,7 +77,7 @@ var touching = []string{
 
 // timeless packages never read a clock or wait: the same input gives the same output, at any time.
 var timeless = []string{
-	"load/arrow", "view/chart", "judge/compare", "settings/config", "view/curve", "host/enginelog", "safe/escape", "forecast/evidence", "judge/explain", "settings/flags", "result/harvest", "result/interop", "load/build/build", "judge/metrics", "nearest", "view/page", "view/picture", "rng", "load/schedule", "search/suggest/suggest", "safe/secret", "judge/stats", "view/table", "token/tokenizer", "token/chat", "load/trace", "judge/verdict", "load/workload",
+	"load/arrow", "view/chart", "judge/compare", "settings/config", "view/curve", "host/enginelog", "safe/escape", "forecast/evidence", "judge/explain", "settings/flags", "result/harvest", "result/interop", "load/build", "judge/metrics", "nearest", "view/page", "view/picture", "rng", "load/schedule", "search/suggest", "safe/secret", "judge/stats", "view/table", "token/tokenizer", "token/chat", "load/trace", "judge/verdict", "load/workload",
 	"sim", "sim/catalog", "sim/cluster", "sim/des", "sim/engineconf", "sim/kv", "sim/latency",
 }
 
@@ -85,7 +85,7 @@ var timeless = []string{
 var clockFuncs = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
 
 // drawing packages may import math/rand/v2; apart from rng they only hold a *rand.Rand that rng made.
-var drawing = []string{"forecast/predict", "rng", "search/suggest/suggest", "sim/serve", "judge/stats", "load/workload"}
+var drawing = []string{"forecast/predict", "rng", "search/suggest", "sim/serve", "judge/stats", "load/workload"}
 
 // unseeded packages draw numbers that reach neither a request nor a figure's definition.
 var unseeded = map[string]string{
