@@ -10,7 +10,7 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/call/recorder"
-	settings "spate/internal/load/build"
+	"spate/internal/load/build"
 	"spate/internal/load/schedule"
 	"spate/internal/load/workload"
 	"spate/internal/rng"
@@ -158,9 +158,9 @@ func (l *load) size(c *config.Bench) {
 	}
 }
 
-// workloadConfig translates the dataset's settings.
+// workloadConfig translates the dataset's build.
 func (s *session) workloadConfig() workload.Config {
-	w := settings.Workload(s.Config, func(p string) (workload.File, error) { return infile.Dataset(p) }, s.tokens.skipped)
+	w := build.Workload(s.Config, func(p string) (workload.File, error) { return infile.Dataset(p) }, s.tokens.skipped)
 	w.HF.Look(s.Getenv, s.Home)
 	return w
 }
@@ -212,15 +212,15 @@ func (s *session) plan(l *load) error {
 }
 
 // arrivals are the dataset's own times where they are followed, else those the load asks for.
-func (s *session) arrivals(l *load, n int) (*settings.Arrivals, error) {
+func (s *session) arrivals(l *load, n int) (*build.Arrivals, error) {
 	if !s.Config.SelfTimed() {
-		return settings.NewArrivals(&s.Config.Load, n)
+		return build.NewArrivals(&s.Config.Load, n)
 	}
 	times, err := l.source.Times()
 	if err != nil {
 		return nil, fmt.Errorf("follow the trace: %w", err)
 	}
-	return settings.Timed(&s.Config.Load, times)
+	return build.Timed(&s.Config.Load, times)
 }
 
 // warmup puts warm-up requests ahead of the measured ones, at the same law, so that measurement

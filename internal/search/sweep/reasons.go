@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"spate/internal/escape"
+	"spate/internal/safe/escape"
 	"spate/internal/result/runs"
 	"spate/internal/judge/verdict"
 )

@@ -1,8 +1,6 @@
 package archtest
 
 import (
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -10,11 +8,7 @@ import (
 
 // TestPromisesNameTestsThatExist reads the table of docs/security.md: each promise names its tests, and they are there.
 func TestPromisesNameTestsThatExist(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "security.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, ok := strings.Cut(string(data), "| promise | against | held by |")
+	_, table, ok := strings.Cut(read(t, "docs/security.md"), "| promise | against | held by |")
 	if !ok {
 		t.Fatal("docs/security.md has no table of promises")
 	}
@@ -40,18 +34,11 @@ func TestPromisesNameTestsThatExist(t *testing.T) {
 	}
 }
 
+// hasTest reports whether a package of that name, in whichever room, has a test.
 func hasTest(t *testing.T, pkg, name string) bool {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(pkg), "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		data, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(data), "\nfunc "+name+"(") {
+	for _, f := range sources(t, true) {
+		if (f.pkg == pkg || strings.HasSuffix(f.pkg, "/"+pkg)) && strings.Contains(read(t, f.path), "\nfunc "+name+"(") {
 			return true
 		}
 	}

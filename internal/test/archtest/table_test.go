@@ -94,10 +94,10 @@ var unseeded = map[string]string{
 
 // unpredictable packages may import crypto/rand.
 var unpredictable = map[string]string{
-	"cli":       "names of runs",
-	"send/proxy":    "the salt of block ids, which must not be guessed",
-	"result":    "folder names that nobody else has",
-	"sim/serve": "a certificate of its own",
+	"cli":        "names of runs",
+	"send/proxy": "the salt of block ids, which must not be guessed",
+	"result":     "folder names that nobody else has",
+	"sim/serve":  "a certificate of its own",
 }
 
 // vague names say nothing about what is inside.
