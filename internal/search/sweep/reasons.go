@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"spate/internal/safe/escape"
-	"spate/internal/result/runs"
 	"spate/internal/judge/verdict"
+	"spate/internal/result/runs"
+	"spate/internal/safe/escape"
 )
 
 // mostNamed is how many points a reason names.
