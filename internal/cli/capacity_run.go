@@ -230,8 +230,9 @@ func (h *hunt) observation(p capacity.Probe, run *result.Run, watch *capacity.Wa
 	s := &run.Summary
 	obs := &capacity.Observation{
 		Load: p.Load, Repeat: p.Repeat, Requests: s.Completed + s.Failed, Readings: capacity.Read(h.o.search.Objectives, s), Growth: watch.Growth(),
-		Served: s.RequestThroughput, Grade: string(run.Verdict.Grade), Invalid: capacity.Unusable(&run.Verdict), Run: run.Dir,
+		Served: s.RequestThroughput, Life: s.E2EL.Mean / 1e3, Grade: string(run.Verdict.Grade), Run: run.Dir,
 	}
+	obs.Check, obs.Invalid = capacity.Unusable(&run.Verdict)
 	if run.State == result.Interrupted {
 		obs.Aborted, obs.Saturated = watch.Hopeless()
 		if obs.Invalid == "" {
@@ -298,6 +299,9 @@ func figureText(o config.Objective, r capacity.Reading) string {
 func (h *hunt) conclude() error {
 	a := h.search.Answer()
 	p := h.m.p
+	if last := h.o.search.Objectives[len(h.o.search.Objectives)-1]; last.Text == capacity.DefaultErrors && !strings.Contains(strings.ToLower(h.o.slo), "error") {
+		a.Notes = append(a.Notes, capacity.DefaultErrors+" is an objective, too, since --slo has none on errors; errors<0.1% in --slo would be another")
+	}
 	if h.m.profile != nil {
 		a.Notes = append(a.Notes, "predicted by the simulator with profile "+h.m.profile.Name+uncalibrated(h.m.profile)+"; no server was measured")
 	} else if n, of := capacity.Enough(h.o.search.Objectives); n > 0 && smallest(&a) < n {

@@ -75,6 +75,8 @@ type measurement struct {
 	life   float64   // seconds a request took on average
 	peak   int       // most requests at the server at once
 	failed string    // why requests could not be served
+	sent   int       // requests that were simulated
+	want   int       // requests that this rate would take to settle
 }
 
 // meets reports whether everything asked for holds, and otherwise what does not: that with the worst
@@ -116,14 +118,15 @@ func (w *workload) alone(cfg cluster.Config) (*measurement, time.Duration, error
 // at sends requests at a rate; a request alone takes life. Under load it takes longer, and what looks
 // well is looked at again for as many of those lives.
 func (w *workload) at(cfg cluster.Config, rate float64, life time.Duration) (*measurement, error) {
-	need := func(secs float64) int { return min(max(w.least, int(rate*lifetimes*secs)), len(w.requests)) }
-	n := need(life.Seconds())
+	want := func(secs float64) int { return max(w.least, int(rate*lifetimes*secs)) }
+	n := min(want(life.Seconds()), len(w.requests))
 	for {
 		m, err := w.send(cfg, rate, n)
 		if err != nil || m.failed != "" {
 			return m, err
 		}
-		more := need(m.life)
+		m.sent, m.want = n, want(m.life)
+		more := min(m.want, len(w.requests))
 		switch ok, worst := w.meets(m); {
 		case ok && float64(more) < longer*float64(n), !ok && worst != queueGrows, more <= n:
 			return m, nil

@@ -75,6 +75,8 @@ type Candidate struct {
 	Breaks     *Break   `json:"breaks_first,omitempty"`
 	Certain    int      `json:"replicas_certain,omitempty"` // with which every parameter vector meets all
 	Vectors    int      `json:"parameter_vectors"`
+	Requests   int      `json:"requests,omitempty"`        // simulated for each replica at the plan's rate
+	Wanted     int      `json:"requests_wanted,omitempty"` // that the limit of a replica should rest on, where there were fewer
 	Reason     string   `json:"reason,omitempty"`
 	Command    string   `json:"command,omitempty"` // of every replica
 	runner     *runner  // to ask it further

@@ -156,6 +156,21 @@ func TestStricterNeverNeedsFewerGPUs(t *testing.T) {
 	}
 }
 
+// TestRestsOn: a plan says on how many requests it rests, and when they were too few to settle.
+func TestRestsOn(t *testing.T) {
+	for n, want := range map[int]string{
+		100:  "rests on 100 simulated requests for each replica\ntoo few requests: at the limit of a replica 1000 would be needed for the number in flight to settle; give --num-prompts 1000 or more\n",
+		1500: "rests on 1000 simulated requests for each replica\n",
+	} {
+		o := regular(t, "p99_ttft<50ms", 1, clockwork("steady", 10))
+		o.Load = load(n, 100, 10)
+		var b strings.Builder
+		if err := mustMake(t, o).Write(&b); err != nil || !strings.HasSuffix(b.String(), want) {
+			t.Errorf("%d requests: %v\n%s", n, err, b.String())
+		}
+	}
+}
+
 func TestImpossible(t *testing.T) {
 	p := mustMake(t, regular(t, "p99_ttft<9ms", 1, clockwork("steady", 10)))
 	c := p.Candidates[0]

@@ -179,6 +179,12 @@ func (c *Candidate) judge(rate float64) error {
 		return err
 	}
 	c.figures(all)
+	c.Requests = all[0].sent
+	for _, m := range append([]*measurement{r.seen[r.limit]}, all...) {
+		if m != nil && m.sent == len(r.work.requests) && m.want > m.sent {
+			c.Wanted = max(c.Wanted, m.want)
+		}
+	}
 	if c.Verdict = verdict(r.work, all); c.Verdict == Fails {
 		c.Verdict = CannotTell // it holds at a higher rate: the objective is within the simulation's own noise
 	}

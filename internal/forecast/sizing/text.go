@@ -106,6 +106,7 @@ func (p *Plan) recommend(b *strings.Builder) {
 	if c.Breaks != nil {
 		fmt.Fprintf(b, "breaks first: %s at %.1f requests per second (%s)\n", c.Breaks.Objective, c.Breaks.Rate, c.Breaks.Reason)
 	}
+	fmt.Fprintf(b, "rests on %d simulated requests for each replica\n", c.Requests)
 	c.doubts(b)
 }
 
@@ -113,6 +114,9 @@ func (p *Plan) recommend(b *strings.Builder) {
 func (c *Candidate) doubts(b *strings.Builder) {
 	if !c.Calibrated {
 		b.WriteString("not calibrated: these step times were computed, not fitted to measurements; measure one replica before relying on them\n")
+	}
+	if c.Wanted > 0 {
+		fmt.Fprintf(b, "too few requests: at the limit of a replica %d would be needed for the number in flight to settle; give --num-prompts %d or more\n", c.Wanted, c.Wanted)
 	}
 	if c.Verdict != CannotTell {
 		return

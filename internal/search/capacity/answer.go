@@ -1,8 +1,10 @@
 package capacity
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"spate/internal/settings/config"
@@ -65,7 +67,7 @@ func (s *Search) Answer() Answer {
 			a.Why = append(a.Why, s.why(end, s.stateOf(end)))
 		}
 	}
-	a.Notes = s.notes(high)
+	a.Notes = s.notes(low, high)
 	return a
 }
 
@@ -111,7 +113,38 @@ func (s *Search) why(l *level, state State) string {
 	for i, o := range s.opt.Objectives {
 		parts = append(parts, l.figure(i, o))
 	}
-	return fmt.Sprintf("%s %s, %d %s: %s: %s", num(l.load), s.opt.By.Unit(), len(l.obs), plural(len(l.obs), "probe"), state, strings.Join(parts, "; "))
+	return fmt.Sprintf("%s %s, %d %s of %s: %s: %s", num(l.load), s.opt.By.Unit(), len(l.obs), plural(len(l.obs), "probe"), l.sizes(), state, strings.Join(parts, "; "))
+}
+
+// sizes is how many requests the probes of a load had.
+func (l *level) sizes() string {
+	least, most := math.MaxInt, 0
+	for i := range l.obs {
+		least, most = min(least, l.obs[i].Requests), max(most, l.obs[i].Requests)
+	}
+	if least == most {
+		return fmt.Sprintf("%d %s", most, plural(most, "request"))
+	}
+	return fmt.Sprintf("%d to %d requests", least, most)
+}
+
+// lifetimes is how many times as long as a request takes a probe has to send, so that the number in flight settles and
+// a queue that grows has the time to show.
+const lifetimes = 6
+
+// short says that the probes of a load were too short to show a queue that grows, empty when they were not.
+func (s *Search) short(l *level) string {
+	if l == nil || s.opt.By != Rate {
+		return ""
+	}
+	for i := range l.obs {
+		o := &l.obs[i]
+		if sent := float64(o.Requests) / l.load; o.Aborted == "" && sent < lifetimes*o.Life {
+			return fmt.Sprintf("a probe of %d requests at %s %s sends for %.2g s, and a request took %.2g s: too short for a growing queue to show, so that the capacity is likely lower; take %.0f requests or more, or leave --num-prompts out",
+				o.Requests, num(l.load), s.opt.By.Unit(), sent, o.Life, math.Ceil(lifetimes*o.Life*l.load))
+		}
+	}
+	return ""
 }
 
 // figure is an objective beside what its probes showed.
@@ -141,8 +174,11 @@ func (l *level) figure(i int, o config.Objective) string {
 }
 
 // notes are what a reader should know of how the search went.
-func (s *Search) notes(high *level) []string {
+func (s *Search) notes(low, high *level) []string {
 	var out []string
+	if text := s.short(low); text != "" {
+		out = append(out, text)
+	}
 	var invalid []Observation
 	for _, l := range s.levels {
 		if high != nil && l.load > high.load && s.stateOf(l) == Met {
@@ -158,12 +194,29 @@ func (s *Search) notes(high *level) []string {
 		}
 	}
 	if n := len(invalid); n > 0 {
-		out = append(out, fmt.Sprintf("%d of %d probes were INVALID and are left out; the last because %s", n, s.probes, invalid[n-1].Invalid))
+		out = append(out, fmt.Sprintf("%d of %d probes were INVALID and are left out: %s", n, s.probes, reasons(invalid)))
 	}
 	if s.probes >= s.opt.Probes {
 		out = append(out, fmt.Sprintf("the search ended after %d probes, the most allowed", s.probes))
 	}
 	return out
+}
+
+// reasons say for each check how many probes did not pass it, the most frequent first, with the sentence of one.
+func reasons(invalid []Observation) string {
+	count := map[string]int{}
+	var first []Observation
+	for _, o := range invalid {
+		if count[o.Check]++; count[o.Check] == 1 {
+			first = append(first, o)
+		}
+	}
+	slices.SortStableFunc(first, func(a, b Observation) int { return count[b.Check] - count[a.Check] })
+	parts := make([]string, len(first))
+	for i, o := range first {
+		parts[i] = fmt.Sprintf("%d for %s (at %s: %s)", count[o.Check], cmp.Or(o.Check, "a check"), num(o.Load), o.Invalid)
+	}
+	return strings.Join(parts, "; ")
 }
 
 // Enough is how many requests a probe needs for the highest percentile among objectives to be bounded

@@ -108,9 +108,11 @@ type Observation struct {
 	Saturated bool      `json:"saturated,omitempty"` // ended early because the queue grew
 	Aborted   string    `json:"aborted,omitempty"`   // why it was ended early
 	Served    float64   `json:"served_per_s"`
-	Grade     string    `json:"verdict,omitempty"` // on the run itself
-	Invalid   string    `json:"invalid,omitempty"` // why it says nothing about the server, so that it is left out
-	Run       string    `json:"run,omitempty"`     // its folder
+	Life      float64   `json:"mean_e2el_s,omitempty"` // how long a request took
+	Grade     string    `json:"verdict,omitempty"`     // on the run itself
+	Invalid   string    `json:"invalid,omitempty"`     // why it says nothing about the server, so that it is left out
+	Check     string    `json:"check,omitempty"`       // the check behind Invalid
+	Run       string    `json:"run,omitempty"`         // its folder
 }
 
 // Reading is the figure of one objective. Shares carry what they were counted from.

@@ -28,17 +28,17 @@ func Requests(load float64, takes time.Duration, by By) int {
 	return int(min(mostRequests, max(leastRequests, math.Ceil(n))))
 }
 
-// Unusable says why a probe's figures do not describe the server, empty when they do. Requests that failed or
+// Unusable says which check a probe did not pass and why its figures do not describe the server, empty when they do. Requests that failed or
 // were cut off make a run INVALID, too, but that is what a server does that is given too much: the objectives
 // count it.
-func Unusable(v *verdict.Verdict) string {
+func Unusable(v *verdict.Verdict) (check, why string) {
 	theServers := []string{"failures", "dropped_work", "cut_off"}
 	for _, f := range v.Findings {
 		if f.Level == verdict.Invalid && !slices.Contains(theServers, f.Name) {
-			return strings.TrimSuffix(f.Sentence, ".")
+			return f.Name, strings.TrimSuffix(f.Sentence, ".")
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // Read is what a run's summary says about the objectives.

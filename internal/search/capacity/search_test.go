@@ -43,7 +43,12 @@ func (s synthetic) probe(seed uint64, p Probe) Observation {
 		o.Growth, o.Saturated = Growth{By: 50, Variance: 100}, true
 	}
 	if s.invalid != nil {
-		o.Invalid = s.invalid(p)
+		if o.Invalid = s.invalid(p); o.Invalid != "" {
+			o.Check = "send_lag"
+			if p.Load < 2 {
+				o.Check = "own_cpu"
+			}
+		}
 	}
 	return o
 }
@@ -169,7 +174,7 @@ func TestInvalidProbesDecideNothing(t *testing.T) {
 		above   float64 // lowest missed
 		note    string
 	}{
-		{"every first one", func(p Probe) string { return map[bool]string{true: "requests left late"}[p.Repeat == 1] }, Found, float64(plain.Load), float64(plain.Above), "INVALID and are left out; the last because requests left late"},
+		{"every first one", func(p Probe) string { return map[bool]string{true: "requests left late"}[p.Repeat == 1] }, Found, float64(plain.Load), float64(plain.Above), "INVALID and are left out: 8 for send_lag (at 2: requests left late); 1 for own_cpu (at 1: requests left late)"},
 		{"above 10", func(p Probe) string { return map[bool]string{true: "requests left late"}[p.Load > 10] }, CannotTell, 9.95, math.Inf(1), "nothing is known of this load"},
 		{"all but the first", func(p Probe) string { return map[bool]string{true: "requests left late"}[p.Repeat > 1] }, Found, float64(plain.Load), float64(plain.Above), "given up after 3 INVALID probes; this load rests on 1 probe"},
 		{"all", func(Probe) string { return "requests left late" }, CannotTell, 0, math.Inf(1), "nothing is known of this load"},
@@ -193,15 +198,30 @@ func TestInvalidProbesDecideNothing(t *testing.T) {
 	}
 }
 
+// TestShortProbes holds that a search says when its probes were over before a queue could grow.
+func TestShortProbes(t *testing.T) {
+	s := New(Options{By: Rate, Objectives: objectives(t, "p99_ttft<500ms")})
+	server := synthetic{capacity: 13, steep: 3}
+	obs := server.probe(1, Probe{Load: 10, Repeat: 1, Times: 1}) // 300 requests, so 30 s
+	for _, life := range []float64{4.9, 5.1} {
+		obs.Life = life
+		short := s.short(&level{load: 10, obs: []Observation{obs}})
+		if want := life > 5; (short != "") != want || want && !strings.Contains(short, "a probe of 300 requests at 10 requests/s sends for 30 s, and a request took 5.1 s: too short") {
+			t.Errorf("requests of %g s: %q", life, short)
+		}
+	}
+}
+
 // TestUnusable holds that a run is left out for what the client did, and not for what the server did.
 func TestUnusable(t *testing.T) {
 	for name, want := range map[string]bool{"failures": false, "cut_off": false, "dropped_work": false, "send_lag": true, "stamp_lag": true, "own_cpu": true} {
 		v := verdict.Verdict{Grade: verdict.InvalidRun, Findings: []verdict.Finding{{Name: name, Level: verdict.Invalid, Sentence: "it is so."}}}
-		if got := Unusable(&v); (got == "it is so") != want {
-			t.Errorf("%s: %q", name, got)
+		check, got := Unusable(&v)
+		if (got == "it is so") != want || (check == name) != want {
+			t.Errorf("%s: %q %q", name, check, got)
 		}
 		v.Findings[0].Level = verdict.Suspect
-		if got := Unusable(&v); got != "" {
+		if _, got := Unusable(&v); got != "" {
 			t.Errorf("%s only suspect: %q", name, got)
 		}
 	}
