@@ -37,7 +37,7 @@ func newTarget(c *config.Bench, getenv func(string) string) (*target, error) {
 	t := &target{backend: string(c.Target.Backend), model: c.Model.ID, served: c.Model.ServedName}
 	t.client = client.Config{
 		Backend: b, BaseURLs: c.Target.URLs(), Endpoint: c.Target.Endpoint, Unix: c.Target.UnixSocket,
-		Header: http.Header{}, InBand: c.Client.Connect == config.ConnectInBand, Timeout: c.Client.RequestTimeout, MaxBytes: c.Client.MaxResponse,
+		Header: http.Header{}, InBand: c.Client.Connect == config.ConnectInBand, Timeout: c.Client.RequestTimeout, Idle: c.Client.IdleTimeout, MaxBytes: c.Client.MaxResponse,
 		HTTP2: c.Client.HTTPVersion == config.HTTP2, Sticky: c.Target.Route == config.Sticky,
 		Std: c.Client.HTTPClient == config.ClientStd,
 		Body: client.Body{

@@ -18,6 +18,7 @@ var (
 	ErrCutoff      = errors.New("still running when the grace period ended")
 	ErrInterrupted = errors.New("interrupted")
 	ErrTimeout     = errors.New("request timed out")
+	ErrIdle        = errors.New("the stream stood still")
 	ErrAborted     = errors.New("given up because too many requests had failed")
 )
 
@@ -55,6 +56,7 @@ const (
 	FaultTLS     Fault = "tls"          // handshake or certificate
 	FaultReset   Fault = "reset"        // connection lost before or while answering
 	FaultTimeout Fault = "timeout"      // per-request timeout ran out
+	FaultIdle    Fault = "idle_timeout" // nothing came for too long after the first token
 	FaultStatus  Fault = "http_status"  // answer other than 200
 	FaultShed    Fault = "rate_limited" // 429, 503 with Retry-After, or 529
 	FaultHTTP    Fault = "bad_http"     // bytes that are not HTTP

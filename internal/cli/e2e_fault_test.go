@@ -27,6 +27,7 @@ var mischiefs = []mischief{
 	{name: "503", fault: "status,code=503", want: call.FaultStatus},
 	{name: "503 retry after", fault: "status,code=503,retry_after=1", want: call.FaultShed},
 	{name: "stall before headers", fault: "stall,at=headers", want: call.FaultTimeout, flags: []string{"--request-timeout", "4s"}},
+	{name: "stream that stands still", fault: "stall,at=2", want: call.FaultIdle, flags: []string{"--idle-timeout", "2s"}},
 	{name: "stall in the stream", fault: "stall,at=2", want: call.FaultTimeout, flags: []string{"--request-timeout", "4s"}},
 	{name: "cut", fault: "cut,at=2", want: call.FaultCut},
 	{name: "cut within an event", fault: "cut,at=2,bytes=9", want: call.FaultCut},

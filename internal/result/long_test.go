@@ -1,9 +1,12 @@
 package result
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +17,7 @@ import (
 	"spate/internal/call"
 	"spate/internal/call/recorder"
 	"spate/internal/judge/metrics"
+	"spate/internal/judge/verdict"
 	"spate/internal/rng"
 )
 
@@ -74,35 +78,56 @@ func TestKeptRunHasTheSameFigures(t *testing.T) {
 	}
 }
 
-// BenchmarkLongRun keeps the records of a run and computes its figures. SPATE_LONG_RUN is the number of requests,
-// SPATE_LONG_CHUNKS that of the chunks of each:
+// BenchmarkLongRun does what a run does with its records: each goes to the log of a run folder and is kept for the figures;
+// then the figures are computed and the result is written. SPATE_LONG_RUN is the number of requests, SPATE_LONG_CHUNKS that
+// of the chunks of each, SPATE_LONG_DIR a folder that keeps the run's folder, for what reads it:
 //
-//	SPATE_LONG_RUN=10000000 go test -run '^$' -bench LongRun -benchtime 1x -timeout 2h ./internal/result
+//	SPATE_LONG_RUN=10000000 go test -run '^$' -bench LongRun -benchtime 1x -timeout 3h ./internal/result
 //
 // It says how much memory the process had at most, and how much a request took on disk.
 func BenchmarkLongRun(b *testing.B) {
 	n, chunks := setting(b, "SPATE_LONG_RUN", 20_000), setting(b, "SPATE_LONG_CHUNKS", 100)
+	root := os.Getenv("SPATE_LONG_DIR")
+	if root == "" {
+		root = b.TempDir()
+	}
 	debug.FreeOSMemory()
 	for b.Loop() {
-		s := recorder.NewSpill(b.TempDir())
+		run := &Run{Started: time.Now(), Tool: "spate long run"}
+		folder, err := Create(run, Options{Root: root})
+		if err != nil {
+			b.Fatal(err)
+		}
+		kept := recorder.NewSpill(folder.Dir)
+		sink := recorder.Tee(kept, folder.Log)
 		from := time.Now()
-		run := longRun(n, chunks, func(r *call.Record) {
-			if err := s.Record(r); err != nil {
+		plan := longRun(n, chunks, func(r *call.Record) {
+			one := *r // a record belongs to who got it
+			one.Chunks = slices.Clone(r.Chunks)
+			if err := sink.Record(&one); err != nil {
 				b.Fatal(err)
 			}
 		})
-		kept := time.Since(from)
-		b.ReportMetric(float64(s.Size())/float64(n), "B/request")
-		b.ReportMetric(kept.Seconds(), "s-to-keep")
+		b.ReportMetric(float64(kept.Size())/float64(n), "B-packed/request")
+		b.ReportMetric(time.Since(from).Seconds(), "s-to-keep")
 		from = time.Now()
-		sum := metrics.SummarizeSet(s, run)
+		run.State, run.Ended = Complete, run.Started.Add(plan.End)
+		run.Plan = NewPlan(plan, "a long run")
+		run.Plan.End = LastEnd(kept, run.Plan.Start)
+		run.Compute(kept)
+		run.Verdict = verdict.Judge(verdict.Input{Summary: run.Summary})
 		b.ReportMetric(time.Since(from).Seconds(), "s-to-compute")
-		if sum.Tally.Attempts != n || s.Err() != nil {
-			b.Fatalf("%d of %d requests: %v", sum.Tally.Attempts, n, s.Err())
-		}
-		if err := s.Close(); err != nil {
+		if err := errors.Join(kept.Err(), folder.Finish(run), kept.Close()); err != nil {
 			b.Fatal(err)
 		}
+		if run.Tally.Attempts != n || run.Records.Written != int64(n) {
+			b.Fatalf("%d requests: %+v, %+v", n, run.Tally, run.Records)
+		}
+		info, err := os.Stat(filepath.Join(folder.Dir, RecordsFile))
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(info.Size())/float64(n), "B-log/request")
 	}
 	b.ReportMetric(float64(peakMemory(b))/(1<<20), "MiB-peak")
 }

@@ -39,6 +39,7 @@ type Config struct {
 	Std      bool // use net/http instead of spate's own HTTP/1.1
 	HTTP2    bool // speak HTTP/2; implies Std
 	Timeout  time.Duration
+	Idle     time.Duration // how long nothing may come after the first token; 0: as long as Timeout
 	MaxConns int
 	MaxBytes int64 // of one response; 0 means DefaultMaxBytes
 	Sticky   bool  // requests of one session go to one target
@@ -57,6 +58,7 @@ type Client struct {
 	scrub    *strings.Replacer
 	turn     atomic.Uint32
 	late     error // why a request was given up that took too long
+	still    error // why one was given up whose stream stood still
 }
 
 // target is one base URL.
@@ -110,7 +112,11 @@ func (c *Client) ResetLag() {
 
 // New makes a client. Nothing is dialed yet.
 func New(cfg Config) (*Client, error) {
-	c := &Client{cfg: cfg, scrub: scrubber(cfg.Secrets), late: fmt.Errorf("%w after %v (--request-timeout)", call.ErrTimeout, cfg.Timeout)}
+	c := &Client{
+		cfg: cfg, scrub: scrubber(cfg.Secrets),
+		late:  fmt.Errorf("%w after %v (--request-timeout)", call.ErrTimeout, cfg.Timeout),
+		still: fmt.Errorf("%w: nothing came for %v after its first token (--idle-timeout)", call.ErrIdle, cfg.Idle),
+	}
 	var err error
 	if cfg.Std || cfg.HTTP2 {
 		c.std, err = newStd(&cfg)
@@ -143,7 +149,7 @@ func (c *Client) newTarget(base string) (*target, error) {
 	if c.std != nil {
 		return t, nil
 	}
-	d := &dialer{network: "tcp", addr: u.Host, clock: c.cfg.Clock, reactors: c.reactors}
+	d := &dialer{network: "tcp", addr: u.Host, clock: c.cfg.Clock, reactors: c.reactors, most: withinTimeout(openFor, c.cfg.Timeout)}
 	if u.Port() == "" {
 		d.addr = net.JoinHostPort(u.Hostname(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	}
@@ -250,6 +256,11 @@ func (c *Client) Do(ctx context.Context, r *call.Request) call.Record {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, c.cfg.Timeout, c.late)
 		defer cancel()
+	}
+	if c.cfg.Idle > 0 {
+		var stop func()
+		ctx, stop = c.watchIdle(ctx, x)
+		defer stop()
 	}
 	i := c.pick(r)
 	x.rec.Target = i

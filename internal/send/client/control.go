@@ -23,6 +23,18 @@ type Control struct {
 	scrub   *strings.Replacer
 }
 
+// controlFor bounds a question with its answer. Who asks may bound it further.
+const controlFor = 60 * time.Second
+
+// withinTimeout is a limit of what is done beside the load. It is never above that of a request, where there is one: who
+// waits so long for an answer waits no longer for anything else.
+func withinTimeout(limit, request time.Duration) time.Duration {
+	if request > 0 {
+		return min(limit, request)
+	}
+	return limit
+}
+
 // NewControl makes a control client for the first base URL.
 func NewControl(cfg Config) (*Control, error) {
 	plain := cfg
@@ -39,7 +51,8 @@ func NewControl(cfg Config) (*Control, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.Timeout, away.Timeout = 60*time.Second, 60*time.Second
+	h.Timeout = withinTimeout(controlFor, cfg.Timeout)
+	away.Timeout = h.Timeout
 	c := &Control{http: h, away: away, base: strings.TrimRight(cfg.BaseURLs[0], "/"), head: cfg.Header, scrub: scrubber(cfg.Secrets)}
 	if cfg.Backend != nil {
 		c.content = cfg.Backend.Manner().Content

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -65,6 +66,8 @@ type exchange struct {
 	chunks   []call.Chunk
 	pulse    *Pulse // nil where nobody looks
 	told     int64  // tokens
+
+	heard atomic.Int64 // stamp of the last read since the first token, 0 before it: for who watches the stream
 }
 
 func newExchange(b Backend, parsers *fastjson.ParserPool, r *call.Request) *exchange {
@@ -104,11 +107,19 @@ func (x *exchange) feed(b []byte, at time.Duration) (complete bool) {
 	case x.h1.state == h1Done:
 		x.h1.head.keep = x.h1.head.keep && used == len(b)
 		return true
-	case x.over():
+	case x.listen():
 		x.h1.head.keep = false
 		return true
 	}
 	return false
+}
+
+// listen notes that the stream goes on, and reports whether reading on is of no use.
+func (x *exchange) listen() bool {
+	if x.rec.FirstToken != call.Unset {
+		x.heard.Store(int64(x.at))
+	}
+	return x.over()
 }
 
 // over reports whether reading on is of no use: the answer has failed already, whatever follows, or has more

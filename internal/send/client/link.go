@@ -49,12 +49,17 @@ type dialer struct {
 	tls           *tls.Config // nil for plain TCP
 	clock         call.Clock
 	reactors      *reactors // nil where the platform has none
+	most          time.Duration
 }
+
+// openFor bounds how long opening a connection may take, the TLS handshake included.
+const openFor = 30 * time.Second
 
 func (d *dialer) open(ctx context.Context) (*opened, error) {
 	start := d.clock.Now()
-	nd := net.Dialer{Timeout: 30 * time.Second}
-	conn, err := nd.DialContext(ctx, d.network, d.addr)
+	ctx, cancel := context.WithTimeout(ctx, d.most)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, d.network, d.addr)
 	if err != nil {
 		return nil, dialFault(err)
 	}
@@ -167,6 +172,8 @@ func canceledFault(ctx context.Context) call.Fault {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, call.ErrTimeout):
 		return call.FaultTimeout
+	case errors.Is(cause, call.ErrIdle):
+		return call.FaultIdle
 	case errors.Is(cause, call.ErrCutoff):
 		return call.FaultCutoff
 	}

@@ -149,7 +149,7 @@ func (c *Client) readStd(ctx context.Context, x *exchange, resp *http.Response) 
 		if n > 0 {
 			x.onBody(buf[:n])
 		}
-		if x.over() {
+		if x.listen() {
 			return
 		}
 		if errors.Is(err, io.EOF) {

@@ -333,6 +333,7 @@ type Client struct {
 	HTTPClient     HTTPClient    `json:"http_client"`
 	Connect        Connect       `json:"connect"`
 	RequestTimeout time.Duration `json:"request_timeout_ns"`
+	IdleTimeout    time.Duration `json:"idle_timeout_ns"`
 	Retries        int           `json:"retries"`
 	MaxResponse    int64         `json:"max_response_bytes"`
 }

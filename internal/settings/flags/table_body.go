@@ -75,6 +75,10 @@ func clientFlags(b *config.Bench) []Def {
 			Help: "give a request up after this long, retries and waits between them included; 0 never does", Also: also("timeout", "request-timeout-seconds"),
 		},
 		{
+			Name: "idle-timeout", Group: GroupClient, Default: "10m", value: duration(&c.IdleTimeout),
+			Help: "give a request up, as idle_timeout, when nothing came for this long after its first token; 0 never does",
+		},
+		{
 			Name: "retries", Group: GroupClient, Default: "0", value: integer(&c.Retries),
 			Help: "send a failed request again up to this often; every attempt is kept", Also: also("max-retries"),
 		},
