@@ -345,7 +345,7 @@ func (s *session) conclude(res driver.Result) (*Outcome, error) {
 	r.Ended = s.clock.Start().Add(res.End)
 	r.State = result.Complete
 	switch {
-	case res.Aborted != "":
+	case res.Aborted != "" && !s.allSent(res.Tally):
 		r.State, r.Aborted = result.Aborted, s.whyAborted(res.Aborted, res.Refusal)
 	case res.Stopped:
 		r.State = result.Interrupted
@@ -360,6 +360,7 @@ func (s *session) conclude(res driver.Result) (*Outcome, error) {
 	s.noteOddities(res)
 	s.noteTurns(recs)
 	r.Verdict = s.judge(&r.Summary)
+	s.hintFailures(&r.Verdict, r.Summary.Failures.Kinds)
 	out := &Outcome{Run: r, kept: recs, Unmet: append(unmet(s.Config.Check.SLO, &r.Summary), unmetTenants(r)...)}
 	r.Notes = append(r.Notes, s.notes...)
 	files, saveErr := s.saveVLLM(recs)

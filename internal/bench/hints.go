@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"spate/internal/call"
 	"spate/internal/host/probe"
+	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"
 )
 
@@ -47,6 +49,24 @@ func modelList(models []probe.Model) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
 	}
 	return strings.Join(names, ", ")
+}
+
+// allSent reports whether every request there was to send came to its own end: failures that would have ended the run
+// then came too late to end anything.
+func (s *session) allSent(t call.Tally) bool {
+	l := &s.Config.Load
+	return len(s.tenants) == 0 && l.Duration == 0 && len(l.Stages) == 0 && t.Canceled == 0 && t.Dropped == 0 && t.Due >= l.NumPrompts
+}
+
+// hintFailures puts the way on first where most failures are refusals that have one.
+func (s *session) hintFailures(v *verdict.Verdict, kinds []metrics.FailureKind) {
+	for i := range v.Findings {
+		if f := &v.Findings[i]; f.Name == "failures" && f.Level != verdict.OK && len(kinds) > 0 {
+			if h := s.hint(kinds[0].Status); h != "" {
+				f.Hint = h + "; " + f.Hint
+			}
+		}
+	}
 }
 
 // whyAborted is why failed requests ended the run, with the way on.

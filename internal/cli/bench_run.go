@@ -156,7 +156,11 @@ func exitCode(p Process, cfg *config.Bench, out *bench.Outcome, interrupted bool
 		complain(p.Stderr, "spate bench", fmt.Errorf("the run was ended early: %s (--abort-on-error %s)", out.Run.Aborted, cfg.Load.AbortOnError))
 		return ExitFailed
 	case out.Run.Summary.Completed == 0:
-		say(p.Stderr, "spate bench: no request succeeded\n")
+		text := ""
+		if bad := out.Run.Verdict.Bad(); len(bad) > 0 && bad[0].Hint != "" {
+			text = ": " + bad[0].Hint
+		}
+		complain(p.Stderr, "spate bench", errors.New("no request succeeded"+text))
 		return ExitFailed
 	case invalid || len(out.Unmet) > 0:
 		return ExitUnmet

@@ -29,6 +29,22 @@ func TestWrongModelEndsTheRun(t *testing.T) {
 	has(t, "report", prepare(t, nil, "report", e.folder).want(ExitDone).out, "(aborted)", "the first 10 requests all failed")
 }
 
+// TestWrongModelAllSent asks for that in so few requests that nothing is left to end: the run came to its end, and says
+// what is wrong all the same.
+func TestWrongModelAllSent(t *testing.T) {
+	t.Parallel()
+	srv := sim(t, serve.Config{Models: []string{"right-model"}, Timetable: serve.TimetableConfig{TTFT: time.Millisecond}})
+	for _, n := range []string{"3", "10"} {
+		e := benchCmd(t, "--base-url", srv.URL(), "--model", "wrong-model", "--skip-tokenizer-init", "--num-prompts", n, "--max-concurrency", "1",
+			"--random-input-len", "12", "--random-output-len", "4", "--disable-tqdm").want(ExitFailed)
+		has(t, "stderr", e.stderr, `no request succeeded: the server has no model "wrong-model"; it has right-model`)
+		has(t, "stdout", e.out, `hint: the server has no model "wrong-model"; it has right-model`)
+		if run := e.balanced(); run.State != result.Complete || strings.Contains(strings.ToLower(e.out+e.stderr), "ended early") {
+			t.Errorf("%s requests: state %s\n%s", n, run.State, e.out)
+		}
+	}
+}
+
 // TestServerGoesAway stops the server in the middle of a run that has answers already.
 func TestServerGoesAway(t *testing.T) {
 	t.Parallel()

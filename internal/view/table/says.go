@@ -57,7 +57,7 @@ func (g *Grid) rest() []string {
 		if len(names) == 1 {
 			are = "is"
 		}
-		text := fmt.Sprintf("%d of %d results %s %s and left out of the sentences below: %s", len(names), len(all), are, grade, strings.Join(names[:min(len(names), 6)], "; "))
+		text := fmt.Sprintf("%d of %d results %s %s and not compared: %s", len(names), len(all), are, grade, strings.Join(names[:min(len(names), 6)], "; "))
 		if more := len(names) - 6; more > 0 {
 			text += fmt.Sprintf(" and %d more", more)
 		}

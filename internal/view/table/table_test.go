@@ -271,8 +271,8 @@ func TestEveryTableShowsVerdictAndFailures(t *testing.T) {
 func TestSaysLeavesOutWhatMayNotBeUsed(t *testing.T) {
 	got := Says(judged(entries(t, page()), "INVALID", "VALID", "VALID", runs.PredictedLabel), Options{})
 	want := []string{
-		"1 of 4 results is INVALID and left out of the sentences below: plain, QPS 8.",
-		"1 of 4 results is predicted and left out of the sentences below: chunked | on, QPS 2.",
+		"1 of 4 results is INVALID and not compared: plain, QPS 8.",
+		"1 of 4 results is predicted and not compared: chunked | on, QPS 2.",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("says\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
