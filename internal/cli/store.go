@@ -220,11 +220,12 @@ func newList(p Process) *cobra.Command {
 	var filter filterFlags
 	var place, format string
 	var columns []string
-	var probes bool
+	var probes, all bool
 	cmd := &cobra.Command{
 		Use:   "list [flags] [CONDITION...]",
 		Short: "List the results in the store",
-		Long: `List the results that spate bench, sweep and import have put into the store, newest first.
+		Long: `List the results that spate bench, sweep and import have put into the store, newest first: 20 rows,
+or as many as --limit says. JSON and CSV have everything.
 
 Flags narrow the list; all of them must hold. Conditions may also stand as words: model:Qwen*, label:engine=x,
 where:mean_ttft_ms<200. The first column is the id that show, tag, rm, compare and report take; its beginning
@@ -241,17 +242,22 @@ is enough.`,
 			if !slices.Contains(listFormats, format) {
 				return usage{"spate list", fmt.Errorf("--format is one of %s, not %q%s", strings.Join(listFormats, ", "), format, config.DidYouMean(format, listFormats))}
 			}
+			most := listRows
+			if all || f.Limit > 0 {
+				most = 0
+			}
 			return withStore(cmd.Context(), p, place, func(s *store.Store) error {
 				if err := checkFigures(cmd.Context(), s, f); err != nil {
 					return usage{"spate list", err}
 				}
-				return printList(cmd.Context(), p.Stdout, s, f, format, listOptions{columns, probes})
+				return printList(cmd.Context(), p.Stdout, s, f, format, listOptions{columns, probes, most})
 			})
 		},
 	}
 	filter.register(cmd.Flags())
 	cmd.Flags().StringVar(&place, "store", "", storeHelp)
 	cmd.Flags().StringVar(&format, "format", "table", "table, json or csv")
+	cmd.Flags().BoolVar(&all, "all", false, "all rows, not the first 20 alone")
 	cmd.Flags().BoolVar(&probes, "probes", false, "a row for every probe of a capacity search, not one for the search")
 	cmd.Flags().StringSliceVar(&columns, "columns", nil, "figures, labels or settings to show instead of the usual ones, with commas between them")
 	return cmd

@@ -15,7 +15,11 @@ import (
 type listOptions struct {
 	columns []string // figures, labels or settings instead of the usual ones
 	probes  bool     // every probe of a capacity search, not the search alone
+	most    int      // rows of the table; 0: all
 }
+
+// listRows is how many rows a table has unless the user says how many.
+const listRows = 20
 
 // capacityLabel is the label of all probes of one capacity search.
 const capacityLabel = "capacity"
@@ -63,7 +67,12 @@ func listTable(ctx context.Context, w io.Writer, s *store.Store, items []store.I
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	say(t, "%s\n", strings.Join(heads, "\t"))
-	for _, l := range fold(items, opt.probes) {
+	rows := fold(items, opt.probes)
+	more := 0
+	if opt.most > 0 && len(rows) > opt.most {
+		more, rows = len(rows)-opt.most, rows[:opt.most]
+	}
+	for _, l := range rows {
 		it := &items[l.at]
 		row := []string{it.ID, shortTime(it.Started), what(it), dash(itemVerdict(it))}
 		switch {
@@ -80,6 +89,9 @@ func listTable(ctx context.Context, w io.Writer, s *store.Store, items []store.I
 			row = append(row, labelText(it.Labels))
 		}
 		say(t, "%s\n", strings.Join(row, "\t"))
+	}
+	if more > 0 {
+		say(t, "and %d more: --all shows everything, --limit so many\n", more)
 	}
 	return t.Flush()
 }

@@ -262,7 +262,7 @@ func TestSummary(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = even.For(1000 * time.Second).Summary()
-	if s.Count != 2000 || s.MeanRate != 2 || s.Bucket != 16*time.Second || len(s.PerBar) != 63 || s.PerBar[0] != 32 || s.PerBar[62] != 16 {
+	if s.Count != 2000 || s.MeanRate != 2 || s.Bucket != 128*time.Second || len(s.PerBar) != 8 || s.PerBar[0] != 256 || s.PerBar[7] != 208 {
 		t.Errorf("long summary %+v", s)
 	}
 	if s = even.Summary(); !s.Open || s.Count != 0 {

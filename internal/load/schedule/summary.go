@@ -22,7 +22,7 @@ type Summary struct {
 const most = 2_000_000
 
 // maxBars bounds the histogram; when it is full, neighbours are merged and bars become twice as wide.
-const maxBars = 64
+const maxBars = 12
 
 // Summary walks the plan once, to its end or as far as that takes a moment. A plan without any end is looked
 // at up to its first request only.
