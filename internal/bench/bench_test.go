@@ -1,7 +1,7 @@
 package bench
 
 // The tests here run the whole pipeline inside the test process, under the race detector and a check
-// for goroutines left behind. internal/cli runs the same pipeline as a process of its own.
+// for goroutines left behind. internal/test/e2e runs the same pipeline as a process of its own.
 
 import (
 	"context"

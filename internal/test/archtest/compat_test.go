@@ -61,7 +61,7 @@ func checkProof(t *testing.T, line string, cells []string, tests map[string]bool
 	}
 	for _, m := range scriptName.FindAllStringSubmatch(proof, -1) {
 		names = append(names, m[1])
-		_ = read(t, "internal/cli/testdata/script/"+m[1])
+		_ = read(t, "internal/test/e2e/testdata/script/"+m[1])
 	}
 	for _, m := range shellName.FindAllStringSubmatch(proof, -1) {
 		names = append(names, m[1])

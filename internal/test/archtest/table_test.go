@@ -16,7 +16,7 @@ var levels = []struct {
 	{"fitting the simulator; asking it what to run; results side by side", []string{"forecast/calibrate", "selftest/trials", "judge/compare", "view/curve", "settings/dialect", "forecast/sizing", "view/report", "result/store", "search/sweep", "view/table"}},
 	{"one whole run; charts without a browser; what users have as rows", []string{"bench", "forecast/evidence", "view/page", "view/picture", "search/tune"}},
 	{"commands", []string{"cli"}},
-	{"programs and house rules", []string{"cmd/spate", "test/archtest", "test/attack", "test/doctest", "test/gotest", "token/tokenizer/conform", "token/chat/conformance"}},
+	{"programs and house rules", []string{"cmd/spate", "test/archtest", "test/attack", "test/doctest", "test/e2e", "test/gotest", "token/tokenizer/conform", "token/chat/conformance"}},
 }
 
 // walls are packages that must not know each other, not even through others.

@@ -55,7 +55,7 @@ func victims(t *testing.T) []victim {
 		all = append(all, victim{name: name, good: load(t, filepath.Join(run, name)), folder: run, commands: folders})
 	}
 	all = append(all, victim{name: "vllm.json", good: load(t, filepath.Join(dir, "vllm.json")), commands: imports})
-	sets := map[string]string{"custom": "examples/prompts.jsonl", "mooncake": "examples/trace.jsonl", "sharegpt": "internal/cli/testdata/data/sharegpt.json"}
+	sets := map[string]string{"custom": "examples/prompts.jsonl", "mooncake": "examples/trace.jsonl", "sharegpt": "internal/test/e2e/testdata/data/sharegpt.json"}
 	for _, kind := range []string{"custom", "mooncake", "sharegpt"} {
 		path := filepath.Join(root, sets[kind])
 		all = append(all, victim{name: filepath.Base(path), good: load(t, path), commands: [][]string{dry("--dataset-name", kind, "--dataset-path", "FILE")}})

@@ -1,4 +1,4 @@
-package cli
+package e2e
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/cli"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
 	"spate/internal/sim/serve"
@@ -46,7 +47,7 @@ func TestMadeUpCounts(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":12,\"completion_tokens\":2147483647}}\n\ndata: [DONE]\n\n")
 	})
-	e := benchCmd(t, "--base-url", url, "--num-prompts", "4", "--random-input-len", "12", "--random-output-len", "6").want(ExitDone)
+	e := benchCmd(t, "--base-url", url, "--num-prompts", "4", "--random-input-len", "12", "--random-output-len", "6").want(cli.ExitDone)
 	run := e.balanced()
 	if run.Tally.OK != 4 || run.Summary.TotalOutput != 12 || run.Summary.Lengths.Contradicted != 4 || run.Summary.Lengths.MaxClaimed != math.MaxInt32 {
 		t.Errorf("tally %+v, output %d, %d counts contradicted of up to %d", run.Tally, run.Summary.TotalOutput, run.Summary.Lengths.Contradicted, run.Summary.Lengths.MaxClaimed)
@@ -59,7 +60,7 @@ func TestMadeUpCounts(t *testing.T) {
 		t.Errorf("no finding names the counts: %+v", run.Verdict.Bad())
 	}
 	for _, args := range [][]string{{"report", e.folder}, {"explain", e.folder}, {"import", e.folder}} {
-		prepare(t, nil, args...).want(ExitDone)
+		prepare(t, nil, args...).want(cli.ExitDone)
 	}
 }
 
@@ -75,7 +76,7 @@ func readFolder(t *testing.T, plan, records []byte) string {
 	}
 	var out bytes.Buffer
 	for _, args := range [][]string{{"report", dir}, {"report", dir, "-o", filepath.Join(dir, "x.html")}, {"explain", dir}} {
-		Run(context.Background(), Process{
+		cli.Run(context.Background(), cli.Process{
 			Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out,
 			Env:   func(name string) (string, bool) { return dir, name == "SPATE_STORE" || name == "HOME" },
 			Getwd: func() (string, error) { return dir, nil }, ReadFile: os.ReadFile,
@@ -128,7 +129,7 @@ func TestServedNameIsNoPath(t *testing.T) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"text\":\"a\",\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 		})
-		e := benchCmd(t, "--base-url", url, "--num-prompts", "2", "--random-input-len", "12", "--random-output-len", "6").want(ExitDone)
+		e := benchCmd(t, "--base-url", url, "--num-prompts", "2", "--random-input-len", "12", "--random-output-len", "6").want(cli.ExitDone)
 		run := e.balanced()
 		if run.Tally.OK != 2 {
 			t.Errorf("%s: tally %+v", model, run.Tally)
@@ -156,7 +157,7 @@ func TestNoPipesNoDevices(t *testing.T) {
 			{"report", path},
 		} {
 			e := prepare(t, nil, args...).run()
-			if e.code == ExitDone {
+			if e.code == cli.ExitDone {
 				t.Errorf("%s ended well", strings.Join(args, " "))
 			}
 			has(t, strings.Join(args, " "), e.stderr, want)
@@ -182,7 +183,7 @@ func TestHostileTokenizerEndsTheRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := prepare(t, nil, "bench", "--base-url", quick(t).URL(), "--tokenizer", file, "--num-prompts", "2", "--dataset-name", "custom", "--dataset-path", data, "--custom-output-len", "4").run()
-	if e.code == ExitDone {
+	if e.code == cli.ExitDone {
 		t.Errorf("the run ended well\n%s", e.stderr)
 	}
 	has(t, "standard error", e.stderr, `the pattern "(a|aa)+$" takes more than 1s`)
@@ -223,7 +224,7 @@ func TestLongModelName(t *testing.T) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"text\":\"a\",\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 	})
-	e := benchCmd(t, "--base-url", url, "--num-prompts", "2", "--random-input-len", "12", "--random-output-len", "6", "--save-result").want(ExitDone)
+	e := benchCmd(t, "--base-url", url, "--num-prompts", "2", "--random-input-len", "12", "--random-output-len", "6", "--save-result").want(cli.ExitDone)
 	if files := e.result().Files; len(files) != 1 {
 		t.Errorf("files %v, want one", files)
 	}

@@ -1,4 +1,4 @@
-package cli
+package e2e
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"spate/internal/call"
+	"spate/internal/cli"
 )
 
 // TestModelNamedLikeAFile: a model that is called like a file of the working folder is a name, not a tokenizer.
@@ -20,7 +21,7 @@ func TestModelNamedLikeAFile(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(c.cmd.Dir, "truth"), []byte("my notes"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	has(t, "block", c.want(ExitDone).out, "Successful requests:                     2 ")
+	has(t, "block", c.want(cli.ExitDone).out, "Successful requests:                     2 ")
 }
 
 // TestSimAnswersToBothNames: a model of the catalog is known by the name that was typed and by its full one.
@@ -29,7 +30,7 @@ func TestSimAnswersToBothNames(t *testing.T) {
 	addr := simProcess(t, "Qwen3-8B", "--gpu", "H100", "--time-scale", "20")
 	for _, model := range []string{"Qwen3-8B", "Qwen/Qwen3-8B"} {
 		c := prepare(t, nil, "bench", "--base-url", "http://"+addr, "--model", model, "--num-prompts", "2", "--osl", "2", "--no-output", "--no-store")
-		has(t, model, c.want(ExitDone).out, "Successful requests:                     2 ")
+		has(t, model, c.want(cli.ExitDone).out, "Successful requests:                     2 ")
 	}
 }
 
@@ -67,10 +68,10 @@ func TestRandomFromAFile(t *testing.T) {
 			"bench", "--compat", tool, "--backend", "vllm", "--dataset-name", "random", "--dataset-path", at("chats.json"), "--num-prompts", "2",
 			"--random-input-len", "40", "--random-output-len", "6", "--random-range-ratio", "1.0",
 		}
-		plan := prepare(t, nil, append(line, "--dry-run", "--port", "1")...).want(ExitDone)
+		plan := prepare(t, nil, append(line, "--dry-run", "--port", "1")...).want(cli.ExitDone)
 		has(t, "plan", plan.out, "nothing was sent", "model unknown", "80 in all", "12 in all", "the model is unknown (nothing answers at")
 		c := prepare(t, nil, append(line, "--base-url", "http://"+addr, "--no-store", "--output-dir", "run")...)
-		e := c.want(ExitDone)
+		e := c.want(cli.ExitDone)
 		has(t, "block", e.out, "Successful requests:                     2 ", "Total input tokens:                      80 ", "Total generated tokens:                  12 ")
 		e.folder = filepath.Join(e.dir, "run")
 		for _, r := range e.measured() {
@@ -80,7 +81,7 @@ func TestRandomFromAFile(t *testing.T) {
 		}
 	}
 	c := prepare(t, nil, "bench", "--dataset-name", "random", "--dataset-path", at("chats.json"), "--dry-run")
-	has(t, "vLLM's own rule", c.want(ExitUsage).stderr, "random prompts come from no file")
+	has(t, "vLLM's own rule", c.want(cli.ExitUsage).stderr, "random prompts come from no file")
 }
 
 // TestTimeBoundLengths: without a tokenizer, runs that are bounded by time have exact lengths too, and the notes say how.
@@ -93,7 +94,7 @@ func TestTimeBoundLengths(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := benchCmd(t, append([]string{"--base-url", "http://" + addr, "--isl", "50", "--osl", "2"}, load...)...).want(ExitDone)
+			e := benchCmd(t, append([]string{"--base-url", "http://" + addr, "--isl", "50", "--osl", "2"}, load...)...).want(cli.ExitDone)
 			recs := e.records()
 			if len(recs) < 15 {
 				t.Errorf("%d requests", len(recs))

@@ -1,4 +1,4 @@
-package cli
+package e2e
 
 import (
 	"fmt"
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/cli"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
 	"spate/internal/sim/serve"
@@ -34,17 +35,17 @@ func TestExitCodes(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		{name: "done", code: ExitDone},
-		{name: "some failed", fault: broken + ",index=0-1", code: ExitDone},
-		{name: "all failed", fault: broken, code: ExitFailed, stderr: "no request succeeded"},
-		{name: "objective met", flags: []string{"--slo", "p99_ttft<60s,error_rate<1%"}, code: ExitDone},
-		{name: "objective not met", flags: []string{"--slo", "p99_ttft<1us"}, code: ExitUnmet, stderr: "objective p99_ttft<1us is not met: p99_ttft"},
-		{name: "errors over the objective", fault: broken + ",index=0-2", flags: []string{"--slo", "error_rate<=10%"}, code: ExitUnmet, stderr: "error_rate is 0.5"},
-		{name: "throughput objective", flags: []string{"--slo", "request_throughput>1000000"}, code: ExitUnmet, stderr: "request_throughput"},
-		{name: "strict and invalid", fault: broken + ",index=0-2", flags: []string{"--strict"}, code: ExitUnmet, stderr: "--strict: "},
-		{name: "invalid without strict", fault: broken + ",index=0-2", code: ExitDone},
-		{name: "all failed beats an objective", fault: broken, flags: []string{"--slo", "p99_ttft<1us"}, code: ExitFailed},
-		{name: "usage", flags: []string{"--slo", "p99_tfft<1s"}, code: ExitUsage, stderr: "p99_tfft"},
+		{name: "done", code: cli.ExitDone},
+		{name: "some failed", fault: broken + ",index=0-1", code: cli.ExitDone},
+		{name: "all failed", fault: broken, code: cli.ExitFailed, stderr: "no request succeeded"},
+		{name: "objective met", flags: []string{"--slo", "p99_ttft<60s,error_rate<1%"}, code: cli.ExitDone},
+		{name: "objective not met", flags: []string{"--slo", "p99_ttft<1us"}, code: cli.ExitUnmet, stderr: "objective p99_ttft<1us is not met: p99_ttft"},
+		{name: "errors over the objective", fault: broken + ",index=0-2", flags: []string{"--slo", "error_rate<=10%"}, code: cli.ExitUnmet, stderr: "error_rate is 0.5"},
+		{name: "throughput objective", flags: []string{"--slo", "request_throughput>1000000"}, code: cli.ExitUnmet, stderr: "request_throughput"},
+		{name: "strict and invalid", fault: broken + ",index=0-2", flags: []string{"--strict"}, code: cli.ExitUnmet, stderr: "--strict: "},
+		{name: "invalid without strict", fault: broken + ",index=0-2", code: cli.ExitDone},
+		{name: "all failed beats an objective", fault: broken, flags: []string{"--slo", "p99_ttft<1us"}, code: cli.ExitFailed},
+		{name: "usage", flags: []string{"--slo", "p99_tfft<1s"}, code: cli.ExitUsage, stderr: "p99_tfft"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -59,7 +60,7 @@ func TestExitCodes(t *testing.T) {
 			}
 			e := benchCmd(t, append(append([]string{"--base-url", sim(t, cfg).URL()}, small...), c.flags...)...).want(c.code)
 			has(t, "stderr", e.stderr, c.stderr)
-			if c.code != ExitUsage {
+			if c.code != cli.ExitUsage {
 				blockOf(t, e.out) // there is one, whatever the code
 				e.balanced()
 			}
@@ -96,7 +97,7 @@ func TestNothingListens(t *testing.T) {
 	t.Parallel()
 	addr := deafPort(t)
 	for _, flags := range [][]string{nil, {"--model", "m"}} {
-		e := benchCmd(t, append(append([]string{"--base-url", "http://" + addr}, small...), flags...)...).want(ExitFailed)
+		e := benchCmd(t, append(append([]string{"--base-url", "http://" + addr}, small...), flags...)...).want(cli.ExitFailed)
 		has(t, "stderr", e.stderr, "nothing answers at http://"+addr, "--base-url", "spate demo", "--sim")
 		if strings.Contains(e.out, "Serving Benchmark Result") {
 			t.Error("a block without a server")
@@ -119,7 +120,7 @@ func TestReadinessWait(t *testing.T) {
 	time.Sleep(700 * time.Millisecond) // usually the command has met nobody by now; it need not have
 	sim(t, serve.Config{Addr: addr, Timetable: serve.TimetableConfig{TTFT: time.Millisecond}})
 	e := c.wait()
-	if e.code != ExitDone {
+	if e.code != cli.ExitDone {
 		t.Fatalf("exit code %d\n%s", e.code, e.stderr)
 	}
 	has(t, "stdout", e.out, "Waiting for endpoint to become up in 60 seconds", "Initial test run completed.")
@@ -150,7 +151,7 @@ func TestInterruptDrains(t *testing.T) {
 			untilSent(t, srv, 9)
 			c.signal(syscall.SIGINT)
 			e := c.wait()
-			if e.code != ExitInterrupted {
+			if e.code != cli.ExitInterrupted {
 				t.Fatalf("exit code %d\n%s", e.code, e.stderr)
 			}
 			has(t, "stderr", e.stderr, "interrupt again")
@@ -190,7 +191,7 @@ func stopIsNoFailure(t *testing.T, run *result.Run, told string) {
 	if run.Undone() != told || !slices.Contains(run.Notes, told) {
 		t.Errorf("undone %q, notes %q, want %q", run.Undone(), run.Notes, told)
 	}
-	both := prepare(t, nil, "report", run.Dir, run.Dir).want(ExitDone)
+	both := prepare(t, nil, "report", run.Dir, run.Dir).want(cli.ExitDone)
 	has(t, "report of two", both.out, "were not sent")
 	if strings.Contains(both.out, "did not succeed") {
 		t.Errorf("the table calls what was not sent failed:\n%s", both.out)
@@ -211,7 +212,7 @@ func TestSecondInterruptCancels(t *testing.T) {
 	await(t, "the first interrupt is taken", func() bool { return strings.Contains(c.err.String(), "interrupt again") })
 	c.signal(syscall.SIGTERM)
 	e := c.wait()
-	if e.code != ExitInterrupted {
+	if e.code != cli.ExitInterrupted {
 		t.Fatalf("exit code %d\n%s", e.code, e.stderr)
 	}
 	run := e.balanced()
@@ -239,8 +240,8 @@ func TestInterruptLaunch(t *testing.T) {
 		until   string
 		code    int
 	}{
-		"ready":    {[]string{spate, "sim", "--port", "{port}"}, "ready at", ExitDone},
-		"starting": {[]string{"sleep", "600"}, "starting", ExitFailed},
+		"ready":    {[]string{spate, "sim", "--port", "{port}"}, "ready at", cli.ExitDone},
+		"starting": {[]string{"sleep", "600"}, "starting", cli.ExitFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -278,7 +279,7 @@ func TestInterruptWhileWaiting(t *testing.T) {
 		_ = nc.Close()
 	}
 	c.signal(syscall.SIGINT)
-	if e := c.wait(); e.code != ExitInterrupted {
+	if e := c.wait(); e.code != cli.ExitInterrupted {
 		t.Errorf("exit code %d\n%s", e.code, e.stderr)
 	}
 }
@@ -330,7 +331,7 @@ func killOnce(t *testing.T, after time.Duration) (finished int) {
 	if len(have) < finished {
 		t.Errorf("%d answers were on disk before the kill, and only %d are kept", finished, len(have))
 	}
-	again := prepare(t, nil, "report", c.folder).want(ExitDone)
+	again := prepare(t, nil, "report", c.folder).want(cli.ExitDone)
 	_, figures := blockOf(t, again.out)
 	if number(t, figures, "Successful requests:") != float64(len(have)) {
 		t.Errorf("%d records, block says %s", len(have), figures["Successful requests:"])
@@ -348,8 +349,8 @@ func TestFullDisk(t *testing.T) {
 		limit int // blocks of 512 bytes as POSIX has it, or of 1024 as some shells do
 		code  int
 	}{
-		{"no room for all records", 160, ExitDone},
-		{"no room for the result", 24, ExitFailed},
+		{"no room for all records", 160, cli.ExitDone},
+		{"no room for the result", 24, cli.ExitFailed},
 	}
 	sh, err := exec.LookPath("sh")
 	if err != nil {
@@ -375,10 +376,10 @@ func TestFullDisk(t *testing.T) {
 			if told[1] != strconv.Itoa(400-kept) || kept == 0 {
 				t.Errorf("%d records kept, and %s of 400 are said to be missing", kept, told[1])
 			}
-			if k.code == ExitFailed {
+			if k.code == cli.ExitFailed {
 				has(t, "stderr", e.stderr, result.ResultFile, "file too large")
 			}
-			again := prepare(t, nil, "report", c.folder).want(ExitDone)
+			again := prepare(t, nil, "report", c.folder).want(cli.ExitDone)
 			blockOf(t, again.out)
 		})
 	}
@@ -396,7 +397,7 @@ func TestSigtermDrainsForTheGrace(t *testing.T) {
 	await(t, "tokens come", func() bool { return srv.Stats().Tokens >= before+24 })
 	c.signal(syscall.SIGTERM)
 	e := c.wait()
-	if e.code != ExitInterrupted {
+	if e.code != cli.ExitInterrupted {
 		t.Fatalf("exit code %d\n%s", e.code, e.stderr)
 	}
 	run := e.balanced()
@@ -427,7 +428,7 @@ func TestInterruptInPreparation(t *testing.T) {
 	}
 	defer func() { _ = nc.Close() }()
 	c.signal(syscall.SIGTERM)
-	if e := c.wait(); e.code != ExitInterrupted || strings.Contains(e.stderr, "nothing answers") {
+	if e := c.wait(); e.code != cli.ExitInterrupted || strings.Contains(e.stderr, "nothing answers") {
 		t.Errorf("exit code %d\n%s", e.code, e.stderr)
 	}
 	if _, err := os.Stat(c.folder); err == nil {

@@ -1,4 +1,4 @@
-package cli
+package e2e
 
 import (
 	"encoding/json"
@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"spate/internal/call"
+	"spate/internal/cli"
 )
 
 // mediaServer answers chats and recordings, and notes the kinds of what came.
@@ -65,7 +66,7 @@ func mediaServer(t *testing.T) (url string, seen func() []string) {
 // TestHubMediaEndToEnd: what the Hugging Face library saved, images and recordings go through the command line.
 func TestHubMediaEndToEnd(t *testing.T) {
 	t.Parallel()
-	saved, err := filepath.Abs("../load/workload/testdata")
+	saved, err := filepath.Abs("../../load/workload/testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +93,7 @@ func TestHubMediaEndToEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, seen := mediaServer(t)
-			e := benchCmd(t, append([]string{"--base-url", url, "--model", "m", "--no-observe"}, c.args...)...).want(ExitDone)
+			e := benchCmd(t, append([]string{"--base-url", url, "--model", "m", "--no-observe"}, c.args...)...).want(cli.ExitDone)
 			for _, r := range e.measured() {
 				if r.Outcome != call.OK {
 					t.Errorf("%s: %s", r.Outcome, r.Err)

@@ -1,4 +1,4 @@
-package cli
+package e2e
 
 import (
 	"encoding/json"
@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/call"
+	"spate/internal/cli"
 	"spate/internal/result"
 	"spate/internal/send/protocol"
 	"spate/internal/settings/flags"
@@ -160,7 +161,7 @@ func TestEveryBackend(t *testing.T) {
 				t.Fatal("no server speaks it")
 			}
 			srv := e.start(t, p.Name, nil)
-			done := benchCmd(t, e.args(p.Name, srv.URL)...).want(ExitDone)
+			done := benchCmd(t, e.args(p.Name, srv.URL)...).want(cli.ExitDone)
 			run := done.balanced()
 			if _, block := blockOf(t, done.out); block["Successful requests:"] != "4" || block["Failed requests:"] != "0" {
 				t.Errorf("block: %v", block)
@@ -214,7 +215,7 @@ func TestPoolingResultFile(t *testing.T) {
 	t.Parallel()
 	e := engineOf("openai-embeddings")
 	srv := e.start(t, "openai-embeddings", nil)
-	done := benchCmd(t, e.args("openai-embeddings", srv.URL, "--save-result", "--result-filename", "r.json")...).want(ExitDone)
+	done := benchCmd(t, e.args("openai-embeddings", srv.URL, "--save-result", "--result-filename", "r.json")...).want(cli.ExitDone)
 	raw, err := os.ReadFile(filepath.Join(done.dir, "r.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -264,7 +265,7 @@ func TestSpeech(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	done := benchCmd(t, "--backend", "openai-audio", "--base-url", srv.URL, "--dataset-name", "custom_audio", "--dataset-path", filepath.Join(dir, "rows.jsonl"), "--num-prompts", "2").want(ExitDone)
+	done := benchCmd(t, "--backend", "openai-audio", "--base-url", srv.URL, "--dataset-name", "custom_audio", "--dataset-path", filepath.Join(dir, "rows.jsonl"), "--num-prompts", "2").want(cli.ExitDone)
 	run := done.balanced()
 	has(t, "stdout", done.out, "RTFx (Inverse Real-Time Factor):", "Total generated tokens:                  4 ")
 	if want := 2 / run.Summary.DurationS; run.Summary.RTFx < want*0.999 || run.Summary.RTFx > want*1.001 {
@@ -294,7 +295,7 @@ func TestInputsOfARequest(t *testing.T) {
 			t.Parallel()
 			e := engineOf(name)
 			srv := e.start(t, name, nil)
-			done := benchCmd(t, append([]string{"--backend", name, "--base-url", srv.URL, "--num-prompts", "30", "--random-input-len", "8"}, c.flags...)...).want(ExitDone)
+			done := benchCmd(t, append([]string{"--backend", name, "--base-url", srv.URL, "--num-prompts", "30", "--random-input-len", "8"}, c.flags...)...).want(cli.ExitDone)
 			run := done.balanced()
 			total := 0
 			for _, r := range done.measured() {
@@ -332,7 +333,7 @@ func TestBackendFaults(t *testing.T) {
 				w.Header().Set("Content-Type", e.kind)
 				_, _ = io.WriteString(w, broken)
 			})
-			done := benchCmd(t, e.args(name, srv.URL)...).want(ExitFailed)
+			done := benchCmd(t, e.args(name, srv.URL)...).want(cli.ExitFailed)
 			has(t, "stdout", done.out, "engine dead", "refused for load", "Failed requests:                         4 ")
 			run := done.balanced()
 			faults := map[call.Fault]int{}
@@ -354,12 +355,12 @@ func TestModelIsNamedOrFound(t *testing.T) {
 	t.Parallel()
 	mute := engineOf("trt")
 	srv := mute.start(t, "trt", nil)
-	done := benchCmd(t, "--backend", "trt", "--base-url", srv.URL, "--num-prompts", "1").want(ExitFailed)
+	done := benchCmd(t, "--backend", "trt", "--base-url", srv.URL, "--num-prompts", "1").want(cli.ExitFailed)
 	has(t, "stderr", done.stderr, "name the model with --model")
 
 	e := engineOf("openai")
 	srv = e.start(t, "openai", nil)
-	benchCmd(t, e.args("openai", srv.URL, "--num-prompts", "60", "--lora-modules", "a", "b", "--lora-weights", "9,1")...).want(ExitDone)
+	benchCmd(t, e.args("openai", srv.URL, "--num-prompts", "60", "--lora-modules", "a", "b", "--lora-weights", "9,1")...).want(cli.ExitDone)
 	count := map[string]int{}
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -378,7 +379,7 @@ func TestAnthropicKey(t *testing.T) {
 	srv := e.start(t, "anthropic", nil)
 	c := benchCmd(t, e.args("anthropic", srv.URL)...)
 	c.cmd.Env = append(c.cmd.Env, "ANTHROPIC_API_KEY=sk-ant-mine", "OPENAI_API_KEY=sk-other")
-	done := c.want(ExitDone)
+	done := c.want(cli.ExitDone)
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
 	for _, h := range srv.heads {

@@ -1,10 +1,11 @@
-package cli
+package e2e
 
 import (
 	"strings"
 	"testing"
 	"time"
 
+	"spate/internal/cli"
 	"spate/internal/result"
 	"spate/internal/sim/serve"
 )
@@ -17,7 +18,7 @@ var many = []string{"--num-prompts", "5000", "--max-concurrency", "4", "--random
 func TestWrongModelEndsTheRun(t *testing.T) {
 	t.Parallel()
 	srv := sim(t, serve.Config{Models: []string{"right-model"}, Timetable: serve.TimetableConfig{TTFT: time.Millisecond}})
-	e := benchCmd(t, append([]string{"--base-url", srv.URL(), "--model", "wrong-model", "--skip-tokenizer-init"}, many...)...).want(ExitFailed)
+	e := benchCmd(t, append([]string{"--base-url", srv.URL(), "--model", "wrong-model", "--skip-tokenizer-init"}, many...)...).want(cli.ExitFailed)
 	has(t, "stderr", e.stderr, "the run was ended early: the first 10 requests all failed: HTTP 404 Not Found", "wrong-model", "it has right-model", "--abort-on-error auto")
 	run := e.balanced()
 	if run.State != result.Aborted || run.Tally.Due > 100 || run.Tally.Failed < 10 || !strings.Contains(run.Aborted, "right-model") {
@@ -26,7 +27,7 @@ func TestWrongModelEndsTheRun(t *testing.T) {
 	if n := srv.Stats().Requests; n > 100 {
 		t.Errorf("the server got %d requests", n)
 	}
-	has(t, "report", prepare(t, nil, "report", e.folder).want(ExitDone).out, "(aborted)", "the first 10 requests all failed")
+	has(t, "report", prepare(t, nil, "report", e.folder).want(cli.ExitDone).out, "(aborted)", "the first 10 requests all failed")
 }
 
 // TestWrongModelAllSent asks for that in so few requests that nothing is left to end: the run came to its end, and says
@@ -36,7 +37,7 @@ func TestWrongModelAllSent(t *testing.T) {
 	srv := sim(t, serve.Config{Models: []string{"right-model"}, Timetable: serve.TimetableConfig{TTFT: time.Millisecond}})
 	for _, n := range []string{"3", "10"} {
 		e := benchCmd(t, "--base-url", srv.URL(), "--model", "wrong-model", "--skip-tokenizer-init", "--num-prompts", n, "--max-concurrency", "1",
-			"--random-input-len", "12", "--random-output-len", "4", "--disable-tqdm").want(ExitFailed)
+			"--random-input-len", "12", "--random-output-len", "4", "--disable-tqdm").want(cli.ExitFailed)
 		has(t, "stderr", e.stderr, `no request succeeded: the server has no model "wrong-model"; it has right-model`)
 		has(t, "stdout", e.out, `hint: the server has no model "wrong-model"; it has right-model`)
 		if run := e.balanced(); run.State != result.Complete || strings.Contains(strings.ToLower(e.out+e.stderr), "ended early") {
@@ -59,7 +60,7 @@ func TestServerGoesAway(t *testing.T) {
 				t.Error(err)
 			}
 			e := c.wait()
-			if e.code != ExitFailed {
+			if e.code != cli.ExitFailed {
 				t.Fatalf("exit code %d\n%s", e.code, e.stderr)
 			}
 			has(t, "stderr", e.stderr, "20 requests in a row found nobody to connect to", "refused")
@@ -78,9 +79,9 @@ func TestAbortBounds(t *testing.T) {
 		flag, says string
 		code, due  int
 	}{
-		{"30%", "more than 30 %", ExitFailed, 200},
-		{"off", "", ExitDone, 300},
-		{"auto", "", ExitDone, 300},
+		{"30%", "more than 30 %", cli.ExitFailed, 200},
+		{"off", "", cli.ExitDone, 300},
+		{"auto", "", cli.ExitDone, 300},
 	} {
 		t.Run(c.flag, func(t *testing.T) {
 			t.Parallel()

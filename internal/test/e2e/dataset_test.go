@@ -1,4 +1,4 @@
-package cli
+package e2e
 
 // Every dataset through the command line against a real server: what was asked for is what the server saw.
 
@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/cli"
 )
 
 // files writes dataset files into a folder.
@@ -84,7 +85,7 @@ func TestDatasetsEndToEnd(t *testing.T) {
 	for i, c := range cases {
 		t.Run(fmt.Sprint(c.name, i), func(t *testing.T) {
 			t.Parallel()
-			e := benchCmd(t, append([]string{"--base-url", srv.URL(), "--model", "spate-sim", "--no-observe", "--dataset-name", c.name}, c.args...)...).want(ExitDone)
+			e := benchCmd(t, append([]string{"--base-url", srv.URL(), "--model", "spate-sim", "--no-observe", "--dataset-name", c.name}, c.args...)...).want(cli.ExitDone)
 			recs := e.measured()
 			if len(recs) != c.want {
 				t.Fatalf("%d requests, want %d\n%s", len(recs), c.want, e.stderr)
@@ -156,7 +157,7 @@ func TestPoolingDatasetsEndToEnd(t *testing.T) {
 			t.Parallel()
 			url, seen := poolingServer(t)
 			args := append([]string{"--base-url", url, "--model", "m", "--no-observe", "--num-prompts", "4", "--isl", "20"}, c.args...)
-			e := benchCmd(t, args...).want(ExitDone)
+			e := benchCmd(t, args...).want(cli.ExitDone)
 			for _, r := range e.measured() {
 				if r.Outcome != call.OK {
 					t.Errorf("%s: %s", r.Outcome, r.Err)
@@ -178,7 +179,7 @@ func TestConversationsEndToEnd(t *testing.T) {
 		{"messages": [{"role": "user", "content": "sum up"}], "output_tokens": 5, "think_ms": 30}]}`})
 	args := []string{"--base-url", srv.URL(), "--model", "spate-sim", "--no-observe"}
 	e := benchCmd(t, append(args, "--backend", "openai-chat", "--dataset-name", "multi-turn", "--num-prompts", "6", "--max-concurrency", "2", "--multi-turn-turns", "3",
-		"--random-input-len", "20", "--multi-turn-next-len", "10", "--random-output-len", "4", "--think-time", "20ms")...).want(ExitDone)
+		"--random-input-len", "20", "--multi-turn-next-len", "10", "--random-output-len", "4", "--think-time", "20ms")...).want(cli.ExitDone)
 	turns := map[string][]call.Record{}
 	for _, r := range e.measured() {
 		turns[r.Session] = append(turns[r.Session], r)
@@ -200,7 +201,7 @@ func TestConversationsEndToEnd(t *testing.T) {
 	if notes := strings.Join(e.result().Notes, "\n"); !strings.Contains(notes, "turn 1: 6 requests") || !strings.Contains(notes, "turn 3: 6 requests") {
 		t.Errorf("no turns in %q", notes)
 	}
-	e = benchCmd(t, append(args, "--backend", "openai-chat", "--dataset-name", "agentic", "--dataset-path", at("agents.jsonl"))...).want(ExitDone)
+	e = benchCmd(t, append(args, "--backend", "openai-chat", "--dataset-name", "agentic", "--dataset-path", at("agents.jsonl"))...).want(cli.ExitDone)
 	var last, subs call.Record
 	for _, r := range e.measured() {
 		switch {
@@ -223,14 +224,14 @@ func TestTraceIsFollowed(t *testing.T) {
 	srv := quick(t)
 	at := datasetFiles(t, map[string]string{"trace.jsonl": traceRows})
 	args := []string{"--base-url", srv.URL(), "--model", "spate-sim", "--no-observe", "--dataset-name", "mooncake", "--dataset-path", at("trace.jsonl"), "--mooncake-slowdown-factor", "2"}
-	e := benchCmd(t, args...).want(ExitDone)
+	e := benchCmd(t, args...).want(cli.ExitDone)
 	start := e.result().Plan.Start
 	for i, r := range e.measured() {
 		if due := (r.Due - start).Milliseconds(); due != []int64{0, 80, 80, 180}[i] {
 			t.Errorf("request %d was due at %d ms", i, due)
 		}
 	}
-	plan := prepare(t, nil, append([]string{"bench", "--dry-run"}, args...)...).want(ExitDone)
+	plan := prepare(t, nil, append([]string{"bench", "--dry-run"}, args...)...).want(cli.ExitDone)
 	for _, want := range []string{"4 requests at the times of the trace, over 180ms", "ideal prefix-hit rate is 53.3889%: 2048 of the 3836 prompt tokens"} {
 		if !strings.Contains(plan.out, want) {
 			t.Errorf("the plan does not say %q:\n%s", want, plan.out)

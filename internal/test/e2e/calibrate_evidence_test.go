@@ -1,4 +1,4 @@
-package cli
+package e2e
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"spate/internal/cli"
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 )
@@ -19,10 +20,10 @@ import (
 func inProcess(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code := Run(context.Background(), Process{
+	code := cli.Run(context.Background(), cli.Process{
 		Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Env: os.LookupEnv, Getwd: os.Getwd, ReadFile: os.ReadFile,
 	})
-	if code != ExitDone {
+	if code != cli.ExitDone {
 		t.Fatalf("spate %s ended with %d\n%s", strings.Join(args, " "), code, errs.String())
 	}
 	return out.String()
@@ -79,7 +80,9 @@ func TestFolderOfResultsCalibrates(t *testing.T) {
 		"--json", "--no-run-folder", "--intervals=false", "--num-prompts", "64", "--max-concurrency", "16", "--random-input-len", "800", "--random-output-len", "100",
 	}
 	figures := func(name string) predict.Metrics {
-		var one prediction
+		var one struct {
+			Figures predict.Metrics `json:"predicted"`
+		}
 		if err := json.Unmarshal([]byte(inProcess(t, append([]string{"predict", "--profile", name}, unseen...)...)), &one); err != nil {
 			t.Fatal(err)
 		}

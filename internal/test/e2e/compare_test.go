@@ -1,4 +1,4 @@
-package cli
+package e2e
 
 import (
 	"encoding/json"
@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"spate/internal/cli"
 	"spate/internal/judge/compare"
 	"spate/internal/result"
-	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
 )
 
@@ -21,8 +21,8 @@ func seriesOf(t *testing.T, args ...string) (e ended, rep *compare.Report, dir s
 	e = prepare(t, nil, append([]string{
 		"bench", "--sim", "timetable", "--sim-itl", "1ms", "--num-prompts", "60", "--max-concurrency", "4", "--skip-tokenizer-init",
 		"--random-input-len", "8", "--random-output-len", "4", "--ui", "none", "--no-store", "--output-dir", dir,
-	}, args...)...).want(ExitDone)
-	data, err := os.ReadFile(filepath.Join(dir, ComparisonFile))
+	}, args...)...).want(cli.ExitDone)
+	data, err := os.ReadFile(filepath.Join(dir, cli.ComparisonFile))
 	if err != nil {
 		return e, nil, dir
 	}
@@ -55,9 +55,9 @@ func TestE2EInterleaveSlower(t *testing.T) {
 		t.Errorf("the command of one run is %q", line)
 	}
 	// The same folders give the same gate later. A busy machine may have made a run INVALID, which is no concern here.
-	gate := prepare(t, nil, "compare", "--force", "--baseline", fast, "--max-regression", "50%", slow).want(ExitUnmet)
+	gate := prepare(t, nil, "compare", "--force", "--baseline", fast, "--max-regression", "50%", slow).want(cli.ExitUnmet)
 	has(t, "gate", gate.stderr, "worse than allowed: mean_ttft_ms of slow-1")
-	prepare(t, nil, "compare", "--force", "--baseline", slow, "--max-regression", "50%", "--metrics", "ttft", fast).want(ExitDone)
+	prepare(t, nil, "compare", "--force", "--baseline", slow, "--max-regression", "50%", "--metrics", "ttft", fast).want(cli.ExitDone)
 }
 
 // Equal arms are compared like any others, and teach the noise of this machine where the runs were sound.
@@ -77,7 +77,7 @@ func TestE2EInterleaveEqual(t *testing.T) {
 		has(t, "standard error", e.stderr, "learn noise: not comparable")
 	}
 	// No equal server is ten times as slow.
-	prepare(t, nil, "compare", "--force", "--baseline", filepath.Join(dir, "A-1"), "--max-regression", "900%", filepath.Join(dir, "B-1")).want(ExitDone)
+	prepare(t, nil, "compare", "--force", "--baseline", filepath.Join(dir, "A-1"), "--max-regression", "900%", filepath.Join(dir, "B-1")).want(cli.ExitDone)
 }
 
 func TestE2ERepeat(t *testing.T) {
@@ -113,42 +113,18 @@ func TestE2ESeriesMistakes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := append([]string{"bench", "--num-prompts", "2", "--skip-tokenizer-init", "--no-store", "--ui", "none"}, c.args...)
-			e := prepare(t, nil, args...).want(ExitUsage)
+			e := prepare(t, nil, args...).want(cli.ExitUsage)
 			has(t, "standard error", e.stderr, c.want)
 		})
 	}
 }
 
 func TestExampleLoadIsReadable(t *testing.T) {
-	r, err := flags.Parse([]string{"--config", filepath.Join("..", "..", "examples", "compare", "load.yaml")}, flags.Options{ReadFile: os.ReadFile})
+	r, err := flags.Parse([]string{"--config", filepath.Join("..", "..", "..", "examples", "compare", "load.yaml")}, flags.Options{ReadFile: os.ReadFile})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r.Bench.Load.NumPrompts != 600 || r.Bench.Repeat.Series() {
 		t.Errorf("read %+v", r.Bench.Load)
-	}
-}
-
-func TestTurnsMirrorEveryOtherRound(t *testing.T) {
-	var got []string
-	for _, turn := range turns(&config.Repeat{Times: 3, Arms: []config.Arm{{Name: "A"}, {Name: "B"}, {Name: "C"}}}) {
-		got = append(got, turn.name())
-	}
-	if want := "A-1 B-1 C-1 C-2 B-2 A-2 A-3 B-3 C-3"; strings.Join(got, " ") != want {
-		t.Errorf("order %v, want %s", got, want)
-	}
-}
-
-func TestDropSeries(t *testing.T) {
-	for in, want := range map[string]string{
-		"--repeat 3 --seed 1":                       "--seed 1",
-		"--seed 1 --interleave A=x B=y --model m":   "--seed 1 --model m",
-		"--interleave=A=,B= --seed 1":               "--seed 1",
-		"--num_runs 2 --inter A=,B= --repetition 1": "--repetition 1",
-		"--request-rate 2 --num-prompts 3":          "--request-rate 2 --num-prompts 3",
-	} {
-		if got := strings.Join(dropSeries(strings.Fields(in)), " "); got != want {
-			t.Errorf("%q became %q, want %q", in, got, want)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package e2e
 
 import (
 	"io"
@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"spate/internal/cli"
 	"spate/internal/sim/serve"
 )
 
@@ -59,7 +60,7 @@ func TestFoundBeforeTheRun(t *testing.T) {
 				t.Cleanup(srv.Close)
 				url = srv.URL
 			}
-			e := benchCmd(t, append(append([]string{"--base-url", url}, small...), c.flags...)...).want(ExitFailed)
+			e := benchCmd(t, append(append([]string{"--base-url", url}, small...), c.flags...)...).want(cli.ExitFailed)
 			has(t, "stderr", e.stderr, c.says...)
 			if posts.Load() > 0 || c.not != "" && strings.Contains(e.stderr, c.not) || strings.Contains(e.stderr, "sk-wrong") {
 				t.Errorf("%d requests were sent\n%s", posts.Load(), e.stderr)
@@ -76,7 +77,7 @@ func TestHangIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = ln.Close() }()
-	e := benchCmd(t, append([]string{"--base-url", "http://" + ln.Addr().String()}, small...)...).want(ExitFailed)
+	e := benchCmd(t, append([]string{"--base-url", "http://" + ln.Addr().String()}, small...)...).want(cli.ExitFailed)
 	has(t, "stderr", e.stderr, "no answer in 5s")
 	if strings.Contains(e.stderr, "context deadline") {
 		t.Errorf("the words of the machinery:\n%s", e.stderr)
@@ -94,7 +95,7 @@ func TestMissingFiles(t *testing.T) {
 	} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()
-			e := prepare(t, nil, strings.Fields(line)...).want(ExitUsage)
+			e := prepare(t, nil, strings.Fields(line)...).want(cli.ExitUsage)
 			has(t, "stderr", e.stderr, "/nope")
 		})
 	}
@@ -103,7 +104,7 @@ func TestMissingFiles(t *testing.T) {
 // TestLaunchFailureIsTold shows the server's last words and the command as it was run.
 func TestLaunchFailureIsTold(t *testing.T) {
 	t.Parallel()
-	e := benchCmd(t, append([]string{"--launch", `sh -c 'echo loading; echo "boom: port {port} is cursed" >&2; exit 3'`}, small...)...).want(ExitFailed)
+	e := benchCmd(t, append([]string{"--launch", `sh -c 'echo loading; echo "boom: port {port} is cursed" >&2; exit 3'`}, small...)...).want(cli.ExitFailed)
 	has(t, "stderr", e.stderr, "boom: port", "is cursed", "the command was sh -c", "its log is")
 	if strings.Contains(e.stderr, "{port}") && !strings.Contains(e.stderr, "starting") {
 		t.Errorf("the command is not the one that was run:\n%s", e.stderr)

@@ -1,4 +1,4 @@
-package cli
+package e2e
 
 import (
 	"bufio"
@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"spate/internal/cli"
 )
 
 // published are command lines of vllm bench serve as people have published them.
-const published = "../settings/flags/testdata/commands.txt"
+const published = "../../settings/flags/testdata/commands.txt"
 
 // TestPublishedCommands runs each of them as it stands but for the port; with -short, one that paces its requests
 // over minutes is planned as it stands and then run at a higher rate.
@@ -77,7 +79,7 @@ func runPublished(t *testing.T, addr, line string) {
 	if flag["request-rate"] != "" {
 		plan := prepare(t, nil, append([]string{"bench", "serve", "--dry-run"}, words...)...)
 		plan.cmd.Dir = c.cmd.Dir
-		e := plan.want(ExitDone)
+		e := plan.want(cli.ExitDone)
 		rate, err := strconv.Atoi(flag["request-rate"])
 		if err != nil {
 			t.Fatal(err)
@@ -88,7 +90,7 @@ func runPublished(t *testing.T, addr, line string) {
 		}
 		extra = append(extra, "Request rate configured (RPS):")
 	}
-	e := c.want(ExitDone)
+	e := c.want(cli.ExitDone)
 	e.balanced()
 	labels, figures := blockOf(t, e.out)
 	if d := cmp.Diff(headLabels(append(extra, "P99")...), labels); d != "" {
@@ -160,7 +162,7 @@ func TestEveryPublishedCommandIsAccepted(t *testing.T) {
 			words := strings.Fields(strings.ReplaceAll(rest, "'", ""))                                  // as a shell would
 			c := prepare(t, nil, append([]string{"bench", "--compat", tool, "--dry-run"}, words...)...) // no server to ask, no model named
 			c.cmd.Dir = here
-			has(t, "plan", c.want(ExitDone).out, "nothing was sent")
+			has(t, "plan", c.want(cli.ExitDone).out, "nothing was sent")
 		})
 	}
 }
@@ -184,7 +186,7 @@ func TestLMDeployCommandsRun(t *testing.T) {
 			t.Parallel()
 			c := prepare(t, nil, append([]string{"bench", "--compat", "lmdeploy", "--base-url", "http://" + addr, "--no-store", "--no-output", "--no-observe", "--output-file", "out.csv"},
 				append(strings.Fields(line), "--num-prompts", "20")...)...)
-			e := c.want(ExitDone)
+			e := c.want(cli.ExitDone)
 			has(t, "block", e.out, "Backend:                                 vllm      \n", "Traffic request rate:                    inf       \n",
 				"Successful requests:                     20        \n", "----------------End-to-End Latency----------------\n")
 			if strings.Contains(line, "sharegpt") {
@@ -224,7 +226,7 @@ func simProcess(t *testing.T, args ...string) (addr string) {
 	}
 	t.Cleanup(func() {
 		c.signal(syscall.SIGTERM)
-		if e := c.wait(); e.code != ExitDone {
+		if e := c.wait(); e.code != cli.ExitDone {
 			t.Errorf("spate sim ended with %d:\n%s", e.code, e.stderr)
 		}
 	})

@@ -1,4 +1,4 @@
-package cli
+package e2e
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/call"
+	"spate/internal/cli"
 	"spate/internal/settings/config"
 	"spate/internal/sim/serve"
 )
@@ -58,7 +59,7 @@ func TestConcurrencyCap(t *testing.T) {
 			e := benchCmd(t, append([]string{
 				"--base-url", srv.URL(), "--num-prompts", strconv.Itoa(n), "--max-concurrency", strconv.Itoa(limit),
 				"--random-input-len", "12", "--random-output-len", "5",
-			}, flags...)...).want(ExitDone)
+			}, flags...)...).want(cli.ExitDone)
 			run := e.balanced()
 			most := inFlight(srv.Truth().All())
 			if most != limit || run.Summary.Concurrency.Peak != limit || run.Summary.Concurrency.Cap != limit {
@@ -194,7 +195,7 @@ func TestDurationAndGrace(t *testing.T) {
 			e := benchCmd(t, append([]string{"--base-url", srv.URL(), "--random-input-len", "12", "--random-output-len", "4"}, c.flags...)...).run()
 			run := e.balanced()
 			blockOf(t, e.out)
-			if want := map[bool]int{true: ExitDone, false: ExitFailed}[run.Tally.OK > 0]; e.code != want {
+			if want := map[bool]int{true: cli.ExitDone, false: cli.ExitFailed}[run.Tally.OK > 0]; e.code != want {
 				t.Errorf("exit code %d, want %d\n%s", e.code, want, e.stderr)
 			}
 			c.check(t, e, run.Tally)
@@ -253,7 +254,7 @@ func TestSchedules(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			e := benchCmd(t, append([]string{"--base-url", quick(t).URL(), "--random-input-len", "12", "--random-output-len", "3"}, c.flags...)...).want(ExitDone)
+			e := benchCmd(t, append([]string{"--base-url", quick(t).URL(), "--random-input-len", "12", "--random-output-len", "3"}, c.flags...)...).want(cli.ExitDone)
 			e.balanced()
 			for _, r := range e.measured() {
 				if r.Dispatched < r.Due || r.Outcome != call.Dropped && r.Sent < r.Due {
@@ -305,7 +306,7 @@ func TestWarmup(t *testing.T) {
 			if !timed {
 				args = append(args, "--num-prompts", "20")
 			}
-			e := benchCmd(t, args...).want(ExitDone)
+			e := benchCmd(t, args...).want(cli.ExitDone)
 			run := e.balanced()
 			warm := slices.DeleteFunc(e.records(), func(r call.Record) bool { return r.Phase != call.Warmup })
 			if len(warm) != c.warmups && (c.warmups > 0 || len(warm) < -c.warmups) || run.Summary.Warmup.Requests != len(warm) {
@@ -344,7 +345,7 @@ func TestProbes(t *testing.T) {
 	t.Parallel()
 	srv := sim(t, serve.Config{Timetable: serve.TimetableConfig{TTFT: 30 * time.Millisecond, ITL: 5 * time.Millisecond}})
 	e := benchCmd(t, "--base-url", srv.URL(), "--num-prompts", "12", "--max-concurrency", "2", "--random-input-len", "12", "--random-output-len", "5",
-		"--probe-request-rate", "50", "--save-result", "--result-filename", "r.json").want(ExitDone)
+		"--probe-request-rate", "50", "--save-result", "--result-filename", "r.json").want(cli.ExitDone)
 	run := e.balanced()
 	probes := slices.DeleteFunc(e.records(), func(r call.Record) bool { return r.Phase != call.Probe })
 	if run.Tally.Due != 12 || len(probes) == 0 || run.Summary.Probe.Completed != len(probes) {
@@ -369,7 +370,7 @@ func TestRetries(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv := sim(t, serve.Config{Script: &serve.Script{Rules: []serve.Rule{rule}}, Timetable: serve.TimetableConfig{TTFT: 5 * time.Millisecond}})
-	e := benchCmd(t, "--base-url", srv.URL(), "--num-prompts", "5", "--max-concurrency", "1", "--retries", "2", "--random-input-len", "12", "--random-output-len", "3").want(ExitDone)
+	e := benchCmd(t, "--base-url", srv.URL(), "--num-prompts", "5", "--max-concurrency", "1", "--retries", "2", "--random-input-len", "12", "--random-output-len", "3").want(cli.ExitDone)
 	run := e.balanced()
 	// One at a time: requests 0 and 1 use up their three attempts, 2 fails once and recovers.
 	want := call.Tally{Due: 5, OK: 3, Failed: 2, Attempts: 10}
@@ -398,7 +399,7 @@ func TestSeveralTargets(t *testing.T) {
 		srv := quick(t)
 		urls, servers = append(urls, srv.URL()), append(servers, srv)
 	}
-	e := benchCmd(t, append(append([]string{"--base-url"}, urls...), "--num-prompts", "30", "--random-input-len", "12", "--random-output-len", "3")...).want(ExitDone)
+	e := benchCmd(t, append(append([]string{"--base-url"}, urls...), "--num-prompts", "30", "--random-input-len", "12", "--random-output-len", "3")...).want(cli.ExitDone)
 	run := e.balanced()
 	per := map[int]int{}
 	for _, r := range e.measured() {
@@ -419,12 +420,12 @@ func TestDryRun(t *testing.T) {
 	t.Parallel()
 	srv := quick(t)
 	c := prepare(t, nil, "bench", "--dry-run", "--base-url", srv.URL(), "--num-prompts", "50", "--request-rate", "10", "--random-input-len", "100", "--random-output-len", "7")
-	e := c.want(ExitDone)
+	e := c.want(cli.ExitDone)
 	has(t, "plan", e.out, "nothing was sent", "50 requests at 10 per second", "350 in all", "5s")
 	if n := srv.Stats().Requests; n != 0 {
 		t.Errorf("%d requests were sent", n)
 	}
-	alone := prepare(t, nil, "bench", "--dry-run", "--model", "m", "--base-url", "http://"+deafPort(t), "--max-concurrency", "4", "--num-prompts", "9").want(ExitDone)
+	alone := prepare(t, nil, "bench", "--dry-run", "--model", "m", "--base-url", "http://"+deafPort(t), "--max-concurrency", "4", "--num-prompts", "9").want(cli.ExitDone)
 	has(t, "plan without a server", alone.out, "9", "4 at a time")
 }
 
@@ -432,7 +433,7 @@ func TestDryRun(t *testing.T) {
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	c := prepare(t, nil, "demo", "--num-prompts", "20", "--request-rate", "100", "--output-dir", "d")
-	e := c.want(ExitDone)
+	e := c.want(cli.ExitDone)
 	labels, figures := blockOf(t, e.out)
 	if d := cmp.Diff(headLabels("Request rate configured (RPS):", "Request goodput (req/s):", "E2EL", "P99"), labels); d != "" || figures["Successful requests:"] != "20" {
 		t.Errorf("demo (-want +got):\n%s", d)
@@ -443,7 +444,7 @@ func TestDemo(t *testing.T) {
 // TestConfigKept reads the settings back from the result.
 func TestConfigKept(t *testing.T) {
 	t.Parallel()
-	e := benchCmd(t, append([]string{"--base-url", quick(t).URL(), "--seed", "9"}, small...)...).want(ExitDone)
+	e := benchCmd(t, append([]string{"--base-url", quick(t).URL(), "--seed", "9"}, small...)...).want(cli.ExitDone)
 	var kept config.Bench
 	if err := json.Unmarshal(e.result().Config, &kept); err != nil {
 		t.Fatal(err)

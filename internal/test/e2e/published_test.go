@@ -1,10 +1,12 @@
-package cli
+package e2e
 
 import (
 	"encoding/base64"
 	"fmt"
 	"strings"
 	"testing"
+
+	"spate/internal/cli"
 )
 
 // publishedDatasets are lines of vLLM's own documentation, one or more for each kind of dataset, with the number of
@@ -72,18 +74,18 @@ func TestPublishedDatasetLines(t *testing.T) {
 			words := shellWords(c.line)
 			plan := prepare(t, env, append([]string{"bench", "serve", "--dry-run", "--port", "1"}, words...)...)
 			plan.cmd.Dir = at("")
-			has(t, "plan", plan.want(ExitDone).out, "nothing was sent", "requests           ")
+			has(t, "plan", plan.want(cli.ExitDone).out, "nothing was sent", "requests           ")
 			if c.n == 0 {
 				return
 			}
 			run := prepare(t, env, append([]string{"bench", "serve", "--base-url", "http://" + addr, "--no-output", "--no-store"}, words...)...)
 			run.cmd.Dir = at("")
-			if _, figures := blockOf(t, run.want(ExitDone).out); figures["Successful requests:"] != fmt.Sprint(c.n) || figures["Failed requests:"] != "0" {
+			if _, figures := blockOf(t, run.want(cli.ExitDone).out); figures["Successful requests:"] != fmt.Sprint(c.n) || figures["Failed requests:"] != "0" {
 				t.Errorf("%s of %d requests succeeded, %s failed", figures["Successful requests:"], c.n, figures["Failed requests:"])
 			}
 		})
 	}
-	missing := prepare(t, env, "bench", "serve", "--dry-run", "--model", "m", "--port", "1", "--dataset-name", "hf", "--dataset-path", "openai/gsm8k").want(ExitFailed)
+	missing := prepare(t, env, "bench", "serve", "--dry-run", "--model", "m", "--port", "1", "--dataset-name", "hf", "--dataset-path", "openai/gsm8k").want(cli.ExitFailed)
 	has(t, "what to get", missing.stderr, "openai/gsm8k is not on this machine", "hf download --repo-type dataset openai/gsm8k", "puts it into "+at("hf")+"/hub")
 }
 

@@ -1,4 +1,4 @@
-package cli
+package e2e
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/cli"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
 	"spate/internal/sim/serve"
@@ -74,7 +75,7 @@ func (m mischief) try(t *testing.T, how []string) {
 		Timetable: serve.TimetableConfig{TTFT: 2 * time.Millisecond, ITL: time.Millisecond},
 	})
 	args := append([]string{"--base-url", srv.URL(), "--num-prompts", "8", "--random-input-len", "12", "--random-output-len", "6"}, how...)
-	e := benchCmd(t, append(args, m.flags...)...).want(ExitDone)
+	e := benchCmd(t, append(args, m.flags...)...).want(cli.ExitDone)
 	run := e.balanced()
 	bad := 3
 	if m.want == call.NoFault {
@@ -142,7 +143,7 @@ func TestRefusedConnections(t *testing.T) {
 		Timetable: serve.TimetableConfig{TTFT: 2 * time.Second, ITL: time.Millisecond}, // no connection is free again soon
 	})
 	e := benchCmd(t, "--base-url", srv.URL(), "--model", "spate-sim", "--skip-tokenizer-init", "--connect", "in-band",
-		"--num-prompts", "40", "--random-input-len", "12", "--random-output-len", "4").want(ExitDone)
+		"--num-prompts", "40", "--random-input-len", "12", "--random-output-len", "4").want(cli.ExitDone)
 	run := e.balanced()
 	if run.Tally.Failed != 10 || run.Tally.OK != 30 || srv.Stats().Refused != 10 {
 		t.Errorf("tally %+v with %d connections refused", run.Tally, srv.Stats().Refused)
@@ -170,7 +171,7 @@ func TestServerDies(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := c.wait()
-			if e.code != ExitDone {
+			if e.code != cli.ExitDone {
 				t.Fatalf("exit code %d\n%s", e.code, e.stderr)
 			}
 			run := e.balanced()

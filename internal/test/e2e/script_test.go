@@ -1,4 +1,4 @@
-package cli
+package e2e
 
 import (
 	"context"
@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"spate/internal/cli"
 )
 
 func TestMain(m *testing.M) {
 	testscript.Main(cleaning{m}, map[string]func(){
 		"spate": func() {
-			os.Exit(Run(context.Background(), Process{
+			os.Exit(cli.Run(context.Background(), cli.Process{
 				Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 				Env: os.LookupEnv, Getwd: os.Getwd, ReadFile: os.ReadFile,
 			}))
@@ -47,7 +49,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("SPATE_STORE", filepath.Join(env.WorkDir, "store"))
 			env.Setenv("GORACE", "atexit_sleep_ms=5") // under the race detector every command would end a second later
-			smi, err := filepath.Abs("../host/launch/testdata/nvidia-smi")
+			smi, err := filepath.Abs("../../host/launch/testdata/nvidia-smi")
 			env.Setenv("NVIDIA_SMI", smi)
 			return err
 		},

@@ -1,4 +1,4 @@
-package cli
+package e2e
 
 import (
 	"bytes"
@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/call"
+	"spate/internal/cli"
 	"spate/internal/sim/serve"
 )
 
@@ -87,7 +88,7 @@ func TestTransports(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "s")
 		srv := sim(t, serve.Config{Addr: "unix:" + path, Timetable: fast})
 		for _, client := range []string{"raw", "std"} {
-			e := benchCmd(t, append([]string{"--unix-socket", path, "--http-client", client}, small...)...).want(ExitDone)
+			e := benchCmd(t, append([]string{"--unix-socket", path, "--http-client", client}, small...)...).want(cli.ExitDone)
 			if run := e.balanced(); run.Tally.OK != 6 {
 				t.Errorf("tally %+v", run.Tally)
 			}
@@ -104,18 +105,18 @@ func TestTransports(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, trust := range [][]string{{"--ca-cert", ca}, {"--insecure"}, {"--insecure", "--http-client", "std"}, {"--ca-cert", ca, "--connect", "in-band"}} {
-			e := benchCmd(t, append(append([]string{"--base-url", srv.URL()}, trust...), small...)...).want(ExitDone)
+			e := benchCmd(t, append(append([]string{"--base-url", srv.URL()}, trust...), small...)...).want(cli.ExitDone)
 			if run := e.balanced(); run.Tally.OK != 6 || run.Summary.Connections.TLS.N == 0 {
 				t.Errorf("%v: tally %+v, TLS times %d", trust, run.Tally, run.Summary.Connections.TLS.N)
 			}
 		}
-		e := benchCmd(t, append([]string{"--base-url", srv.URL()}, small...)...).want(ExitFailed)
+		e := benchCmd(t, append([]string{"--base-url", srv.URL()}, small...)...).want(cli.ExitFailed)
 		has(t, "stderr", e.stderr, "certificate")
 	})
 	t.Run("http/2", func(t *testing.T) {
 		t.Parallel()
 		w := tap(t, serve.Config{}, nil)
-		e := benchCmd(t, append([]string{"--base-url", w.URL, "--http-version", "2"}, small...)...).want(ExitDone)
+		e := benchCmd(t, append([]string{"--base-url", w.URL, "--http-version", "2"}, small...)...).want(cli.ExitDone)
 		if run := e.balanced(); run.Tally.OK != 6 {
 			t.Errorf("tally %+v", run.Tally)
 		}
@@ -128,7 +129,7 @@ func TestTransports(t *testing.T) {
 	t.Run("in-band", func(t *testing.T) {
 		t.Parallel()
 		srv := sim(t, serve.Config{Timetable: fast})
-		e := benchCmd(t, append([]string{"--base-url", srv.URL(), "--connect", "in-band"}, small...)...).want(ExitDone)
+		e := benchCmd(t, append([]string{"--base-url", srv.URL(), "--connect", "in-band"}, small...)...).want(cli.ExitDone)
 		run := e.balanced()
 		for _, r := range e.measured() {
 			if !r.Reused && (!r.InBand || r.FirstByte-r.Sent < r.Dial) {
@@ -142,7 +143,7 @@ func TestTransports(t *testing.T) {
 	t.Run("ahead", func(t *testing.T) {
 		t.Parallel()
 		srv := sim(t, serve.Config{Timetable: fast})
-		e := benchCmd(t, append([]string{"--base-url", srv.URL()}, small...)...).want(ExitDone)
+		e := benchCmd(t, append([]string{"--base-url", srv.URL()}, small...)...).want(cli.ExitDone)
 		if run := e.balanced(); run.Summary.Connections.InBand != 0 {
 			t.Errorf("%d connections were opened within a latency", run.Summary.Connections.InBand)
 		}
@@ -199,7 +200,7 @@ func TestSecretsStaySecret(t *testing.T) {
 					"--random-input-len", "12", "--random-output-len", "3", "--save-result", "--save-detailed", "--result-filename", "r.json", "--ready-check-timeout-sec", "0",
 				}, c.flags...)...)
 				b.cmd.Env = append(b.cmd.Env, append(c.env, "SAVE_TO_PYTORCH_BENCHMARK_FORMAT=1")...)
-				e := b.want(ExitDone)
+				e := b.want(cli.ExitDone)
 				if e.balanced().Tally.Failed != 2 {
 					t.Error("the server quoted nothing back")
 				}
@@ -225,7 +226,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	t.Run("nobody there", func(t *testing.T) {
 		t.Parallel()
 		b := benchCmd(t, append([]string{"--base-url", "http://me:" + password + "@" + deafPort(t), "--api-key", flagKey}, small...)...)
-		noSecrets(t, b.want(ExitFailed), secrets)
+		noSecrets(t, b.want(cli.ExitFailed), secrets)
 	})
 }
 
@@ -262,12 +263,12 @@ func TestKeyIsAskedFor(t *testing.T) {
 	srv := sim(t, serve.Config{APIKey: "sk-right-one", Timetable: serve.TimetableConfig{TTFT: time.Millisecond}})
 	with := benchCmd(t, append([]string{"--base-url", srv.URL()}, small...)...)
 	with.cmd.Env = append(with.cmd.Env, "OPENAI_API_KEY=sk-right-one")
-	if run := with.want(ExitDone).balanced(); run.Tally.OK != 6 {
+	if run := with.want(cli.ExitDone).balanced(); run.Tally.OK != 6 {
 		t.Errorf("tally %+v", run.Tally)
 	}
-	without := benchCmd(t, append([]string{"--base-url", srv.URL()}, small...)...).want(ExitFailed)
+	without := benchCmd(t, append([]string{"--base-url", srv.URL()}, small...)...).want(cli.ExitFailed)
 	has(t, "stderr", without.stderr, "401")
-	named := benchCmd(t, append([]string{"--base-url", srv.URL(), "--model", "spate-sim"}, small...)...).want(ExitFailed)
+	named := benchCmd(t, append([]string{"--base-url", srv.URL(), "--model", "spate-sim"}, small...)...).want(cli.ExitFailed)
 	has(t, "stderr", named.stderr, "401", "key") // before the run: none of its requests could be answered
 }
 
@@ -275,7 +276,7 @@ func TestKeyIsAskedFor(t *testing.T) {
 func TestModelDiscovery(t *testing.T) {
 	t.Parallel()
 	w := tap(t, serve.Config{Models: []string{"served", "adapter"}, Root: "org/loaded-from"}, nil)
-	e := benchCmd(t, append([]string{"--base-url", w.URL, "--request-id-prefix", "a-", "--save-result", "--result-filename", "r.json"}, small...)...).want(ExitDone)
+	e := benchCmd(t, append([]string{"--base-url", w.URL, "--request-id-prefix", "a-", "--save-result", "--result-filename", "r.json"}, small...)...).want(cli.ExitDone)
 	var saved struct {
 		Model     string `json:"model_id"`
 		Tokenizer string `json:"tokenizer_id"`
@@ -287,7 +288,7 @@ func TestModelDiscovery(t *testing.T) {
 	if err != nil || saved.Model != "org/loaded-from" || saved.Tokenizer != "org/loaded-from" {
 		t.Errorf("saved %+v (%v)", saved, err)
 	}
-	benchCmd(t, append([]string{"--base-url", w.URL, "--request-id-prefix", "b-", "--model", "org/x", "--served-model-name", "adapter"}, small...)...).want(ExitDone)
+	benchCmd(t, append([]string{"--base-url", w.URL, "--request-id-prefix", "b-", "--model", "org/x", "--served-model-name", "adapter"}, small...)...).want(cli.ExitDone)
 	for id, s := range w.requests() {
 		want := map[byte]string{'a': "served", 'b': "adapter"}[id[0]]
 		if got := bodyOf(t, s)["model"]; got != want {
@@ -306,11 +307,11 @@ func TestNoListOfModels(t *testing.T) {
 		http.NotFound(rw, r)
 		return true
 	})
-	e := benchCmd(t, append([]string{"--base-url", w.URL, "--model", "spate-sim"}, small...)...).want(ExitDone)
+	e := benchCmd(t, append([]string{"--base-url", w.URL, "--model", "spate-sim"}, small...)...).want(cli.ExitDone)
 	if run := e.balanced(); run.Tally.OK != 6 {
 		t.Errorf("tally %+v", run.Tally)
 	}
-	e = benchCmd(t, append([]string{"--base-url", w.URL}, small...)...).want(ExitFailed)
+	e = benchCmd(t, append([]string{"--base-url", w.URL}, small...)...).want(cli.ExitFailed)
 	has(t, "stderr", e.stderr, "404", "--model")
 	if strings.Contains(e.stderr, "nothing answers") {
 		t.Errorf("a server that answers is said not to:\n%s", e.stderr)
@@ -343,7 +344,7 @@ func TestSeedReproduces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bodies := func(prefix, seed string) (out []string) {
-				benchCmd(t, append([]string{"--base-url", w.URL, "--num-prompts", "7", "--request-id-prefix", prefix, "--seed", seed, "--max-concurrency", "3"}, flags...)...).want(ExitDone)
+				benchCmd(t, append([]string{"--base-url", w.URL, "--num-prompts", "7", "--request-id-prefix", prefix, "--seed", seed, "--max-concurrency", "3"}, flags...)...).want(cli.ExitDone)
 				all := w.requests()
 				for i := range 7 {
 					s, ok := all[fmt.Sprint(prefix, i)]
@@ -368,7 +369,7 @@ func TestSeedReproduces(t *testing.T) {
 // tokenizerFile unpacks a small tokenizer and returns its folder.
 func tokenizerFile(t *testing.T, name string) string {
 	t.Helper()
-	f, err := os.Open("../token/tokenizer/testdata/" + name + ".tokenizer.json.gz")
+	f, err := os.Open("../../token/tokenizer/testdata/" + name + ".tokenizer.json.gz")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -463,19 +464,19 @@ func TestTokenizers(t *testing.T) {
 				before = nil
 			}
 			w := tap(t, serve.Config{}, before)
-			e := benchCmd(t, append([]string{"--base-url", w.URL, "--num-prompts", "6", "--random-input-len", "30", "--random-output-len", "4"}, c.flags...)...).want(ExitDone)
+			e := benchCmd(t, append([]string{"--base-url", w.URL, "--num-prompts", "6", "--random-input-len", "30", "--random-output-len", "4"}, c.flags...)...).want(cli.ExitDone)
 			e.balanced()
 			c.check(t, e, w.requests())
 		})
 	}
 	t.Run("named and missing", func(t *testing.T) {
 		t.Parallel()
-		e := benchCmd(t, append([]string{"--base-url", quick(t).URL(), "--tokenizer", "org/not-here"}, small...)...).want(ExitUsage)
+		e := benchCmd(t, append([]string{"--base-url", quick(t).URL(), "--tokenizer", "org/not-here"}, small...)...).want(cli.ExitUsage)
 		has(t, "stderr", e.stderr, "--tokenizer", "org/not-here")
 	})
 	t.Run("server without", func(t *testing.T) {
 		t.Parallel()
-		e := benchCmd(t, append([]string{"--base-url", tap(t, serve.Config{}, deaf).URL, "--tokenizer", "server"}, small...)...).want(ExitFailed)
+		e := benchCmd(t, append([]string{"--base-url", tap(t, serve.Config{}, deaf).URL, "--tokenizer", "server"}, small...)...).want(cli.ExitFailed)
 		has(t, "stderr", e.stderr, "--tokenizer server")
 	})
 }

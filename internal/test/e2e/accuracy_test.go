@@ -1,4 +1,4 @@
-package cli
+package e2e
 
 import (
 	"math"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/cli"
 	"spate/internal/result"
 	"spate/internal/sim/serve"
 )
@@ -26,7 +27,7 @@ func TestScriptedTimetable(t *testing.T) {
 			}
 			srv := sim(t, serve.Config{Truth: true, Script: script})
 			e := benchCmd(t, "--base-url", srv.URL(), "--backend", backend, "--num-prompts", "8", "--request-id-prefix", "acc-",
-				"--random-input-len", "16", "--random-output-len", "9", "--percentile-metrics", "ttft,tpot,itl,e2el").want(ExitDone)
+				"--random-input-len", "16", "--random-output-len", "9", "--percentile-metrics", "ttft,tpot,itl,e2el").want(cli.ExitDone)
 			run, recs := e.balanced(), e.measured()
 			if len(recs) != n {
 				t.Fatalf("%d records", len(recs))

@@ -1,7 +1,6 @@
-package cli
+package e2e
 
-// The tests in files called e2e_* run the real command as a process of its own against a real server
-// over real sockets. This file has what they share.
+// This file has what the tests share: the program built once, commands as processes, and what they leave behind.
 
 import (
 	"bytes"

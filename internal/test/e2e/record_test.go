@@ -1,4 +1,4 @@
-package cli
+package e2e
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"spate/internal/cli"
 	"spate/internal/send/proxy"
 	"spate/internal/sim/serve"
 )
@@ -52,11 +53,11 @@ func TestRecordAndReplay(t *testing.T) {
 	c, url, path := recorded(t, srv.URL(), "--block-size", "16")
 	first := prepare(t, env, "bench", "--base-url", url, "--dataset-name", "prefix_repetition", "--prefix-repetition-prefix-len", "64", "--prefix-repetition-suffix-len", "16",
 		"--prefix-repetition-num-prefixes", "2", "--prefix-repetition-output-len", "5", "--num-prompts", "12", "--request-rate", "50", "--output-dir", filepath.Join(t.TempDir(), "run"), "--no-observe")
-	first.want(ExitDone)
+	first.want(cli.ExitDone)
 	await(t, "all are recorded", func() bool { return len(traceLines(t, path)) >= 12 })
 	c.signal(syscall.SIGINT)
 	e := c.wait()
-	if e.code != ExitDone {
+	if e.code != cli.ExitDone {
 		t.Fatalf("exit code %d\n%s", e.code, e.stderr)
 	}
 	has(t, "stderr", e.stderr, "--dataset-name mooncake", "--timed-trace-chunk-hash-size 16", "a cache without bounds would have had")
@@ -72,7 +73,7 @@ func TestRecordAndReplay(t *testing.T) {
 	}
 	again := benchCmd(t, "--base-url", srv.URL(), "--dataset-name", "mooncake", "--dataset-path", path, "--num-prompts", "0", "--timed-trace-chunk-hash-size", "16", "--no-observe")
 	again.cmd.Env = append(again.cmd.Env, env...)
-	done := again.want(ExitDone)
+	done := again.want(cli.ExitDone)
 	recs := done.measured()
 	if len(recs) != len(rows) {
 		t.Fatalf("%d of %d requests were sent again", len(recs), len(rows))
@@ -92,7 +93,7 @@ func TestRecordKilled(t *testing.T) {
 	srv := sim(t, serve.Config{Timetable: serve.TimetableConfig{TTFT: time.Millisecond, ITL: 2 * time.Millisecond}})
 	c, url, path := recorded(t, srv.URL())
 	b := benchCmd(t, "--base-url", url, "--num-prompts", "40", "--max-concurrency", "8", "--random-input-len", "12", "--random-output-len", "10", "--random-range-ratio", "0.9", "--no-observe")
-	b.want(ExitDone)
+	b.want(cli.ExitDone)
 	await(t, "all are recorded", func() bool { return len(traceLines(t, path)) >= 40 })
 	c.signal(syscall.SIGKILL)
 	_ = c.cmd.Wait() // killed
@@ -104,7 +105,7 @@ func TestRecordKilled(t *testing.T) {
 	if err != nil || f.Close() != nil {
 		t.Fatal(err)
 	}
-	prepare(t, nil, "record", "--sort", path).want(ExitDone)
+	prepare(t, nil, "record", "--sort", path).want(cli.ExitDone)
 	got := traceLines(t, path)
 	if len(got) != n || n < 40 {
 		t.Errorf("%d lines, %d before", len(got), n)

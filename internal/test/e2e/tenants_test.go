@@ -1,4 +1,4 @@
-package cli
+package e2e
 
 import (
 	"encoding/csv"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/cli"
 	"spate/internal/result"
 	"spate/internal/sim/serve"
 )
@@ -72,7 +73,7 @@ func TestTenantsEndToEnd(t *testing.T) {
 	srv := sim(t, serve.Config{Truth: true, Models: []string{"alpha", "base", "lora-a", "lora-b"}, Timetable: serve.TimetableConfig{TTFT: time.Millisecond, ITL: time.Millisecond}})
 	place, vllm := t.TempDir(), filepath.Join(t.TempDir(), "vllm.json")
 	c := benchCmd(t, "--config", mixFile(t, mixTenants), "--base-url", srv.URL(), "--save-result", "--result-filename", vllm, "--disable-tqdm", "--store", place)
-	e := c.want(ExitUnmet)
+	e := c.want(cli.ExitUnmet)
 	run := e.balanced()
 	_, figures := blockOf(t, e.out)
 	if figures["Successful requests:"] != "65" || run.Tenants[0].Tally.OK != 40 || run.Tenants[1].Tally.OK != 25 {
@@ -100,11 +101,11 @@ func tenantViews(t *testing.T, e ended, place string) {
 	t.Helper()
 	_, printed, _ := strings.Cut(e.out, "\nTenants ")
 	printed, _, _ = strings.Cut(printed, "\n\n")
-	has(t, "report", prepare(t, nil, "report", e.folder).want(ExitDone).out, printed)
-	has(t, "show", prepare(t, nil, "show", "last", "--store", place).want(ExitDone).out, printed)
-	has(t, "md", prepare(t, nil, "report", e.folder, "--format", "md").want(ExitDone).out, "| chat |", "| batch | lora-a+lora-b |", "| all |", "did not serve all tenants alike")
+	has(t, "report", prepare(t, nil, "report", e.folder).want(cli.ExitDone).out, printed)
+	has(t, "show", prepare(t, nil, "show", "last", "--store", place).want(cli.ExitDone).out, printed)
+	has(t, "md", prepare(t, nil, "report", e.folder, "--format", "md").want(cli.ExitDone).out, "| chat |", "| batch | lora-a+lora-b |", "| all |", "did not serve all tenants alike")
 
-	table, err := csv.NewReader(strings.NewReader(prepare(t, nil, "report", e.folder, "--format", "csv").want(ExitDone).out)).ReadAll()
+	table, err := csv.NewReader(strings.NewReader(prepare(t, nil, "report", e.folder, "--format", "csv").want(cli.ExitDone).out)).ReadAll()
 	if err != nil || len(table) != 4 {
 		t.Fatalf("csv %v, %v", table, err)
 	}
@@ -126,7 +127,7 @@ func tenantViews(t *testing.T, e ended, place string) {
 		Settings map[string]string
 		Metrics  map[string]float64
 	}
-	if err := json.Unmarshal([]byte(prepare(t, nil, "report", e.folder, "--format", "json").want(ExitDone).out), &objects); err != nil || len(objects) != 3 {
+	if err := json.Unmarshal([]byte(prepare(t, nil, "report", e.folder, "--format", "json").want(cli.ExitDone).out), &objects); err != nil || len(objects) != 3 {
 		t.Fatalf("json: %d objects, %v", len(objects), err)
 	}
 	run := e.result()
@@ -136,7 +137,7 @@ func tenantViews(t *testing.T, e ended, place string) {
 		}
 	}
 	page := filepath.Join(t.TempDir(), "page.html")
-	prepare(t, nil, "report", e.folder, "-o", page).want(ExitDone)
+	prepare(t, nil, "report", e.folder, "-o", page).want(cli.ExitDone)
 	html, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -211,7 +212,7 @@ tenants:
 			want["all"]++
 		}
 	}
-	out := prepare(t, nil, "report", c.folder).want(ExitDone).out
+	out := prepare(t, nil, "report", c.folder).want(cli.ExitDone).out
 	has(t, "report", out, "(recovered)")
 	rows := tenantRowsOf(t, out)
 	for name, n := range want {
@@ -234,7 +235,7 @@ tenants:
 // TestTenantsExample runs the example as its first lines say, with fewer requests.
 func TestTenantsExample(t *testing.T) {
 	t.Parallel()
-	root, err := filepath.Abs("../..")
+	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +247,7 @@ func TestTenantsExample(t *testing.T) {
 	has(t, "the example", string(text), "spate bench --config "+file+" --base-url")
 	c := benchCmd(t, "--config", file, "--sim", "--sim-ttft", "1ms", "--sim-itl", "1ms", "--num-prompts", "8", "--request-rate", "100", "--slo", "error_rate<1%", "--disable-tqdm")
 	c.cmd.Dir = root
-	run := c.want(ExitDone).balanced()
+	run := c.want(cli.ExitDone).balanced()
 	if len(run.Tenants) != 2 || run.Tenants[0].Tally.OK != 8 || run.Tenants[1].Tally.OK != 8 || run.Tenants[1].Dataset != "prefix_repetition" {
 		t.Errorf("tenants %+v and %+v", run.Tenants[0].Tally, run.Tenants[1].Tally)
 	}
@@ -260,14 +261,14 @@ func TestTenantsRepeated(t *testing.T) {
 	t.Parallel()
 	srv := sim(t, serve.Config{Models: []string{"alpha", "base", "lora-a", "lora-b"}, Timetable: serve.TimetableConfig{TTFT: time.Millisecond, ITL: time.Millisecond}})
 	dir := filepath.Join(t.TempDir(), "series")
-	prepare(t, nil, "bench", "--config", mixFile(t, mixTenants), "--base-url", srv.URL(), "--repeat", "2", "--output-dir", dir, "--disable-tqdm", "--slo", "error_rate<1%").want(ExitDone)
+	prepare(t, nil, "bench", "--config", mixFile(t, mixTenants), "--base-url", srv.URL(), "--repeat", "2", "--output-dir", dir, "--disable-tqdm", "--slo", "error_rate<1%").want(cli.ExitDone)
 	for _, name := range []string{"run-1", "run-2"} {
 		run, err := result.Open(filepath.Join(dir, name))
 		if err != nil || len(run.Tenants) != 2 || run.Summary.Completed != 65 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	out := prepare(t, nil, "compare", "--force", filepath.Join(dir, "run-1"), filepath.Join(dir, "run-2")).want(ExitDone).out
+	out := prepare(t, nil, "compare", "--force", filepath.Join(dir, "run-1"), filepath.Join(dir, "run-2")).want(cli.ExitDone).out
 	has(t, "comparison", out, "ttft")
 	if strings.Contains(out, "tenants.") {
 		t.Errorf("two runs of one mix are said to differ:\n%s", out)

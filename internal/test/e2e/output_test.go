@@ -1,4 +1,4 @@
-package cli
+package e2e
 
 import (
 	"encoding/json"
@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/call"
+	"spate/internal/cli"
 	"spate/internal/host/observe"
 	"spate/internal/result"
 )
@@ -138,7 +139,7 @@ func TestBackendsAndDatasets(t *testing.T) {
 					args = append(args, "--endpoint", "/v1/chat/completions")
 				}
 				e := benchCmd(t, args...)
-				done := e.want(ExitDone)
+				done := e.want(cli.ExitDone)
 				run := done.balanced()
 				labels, figures := blockOf(t, done.out)
 				if d := cmp.Diff(headLabels("P99"), labels); d != "" {
@@ -211,7 +212,7 @@ func folderLaws(t *testing.T, e ended, backend string) {
 	}
 	// The report of a finished run is the run's own output again.
 	_, block, _ := strings.Cut(e.out, "============ Serving")
-	again := prepare(t, nil, "report", e.folder).want(ExitDone)
+	again := prepare(t, nil, "report", e.folder).want(cli.ExitDone)
 	if !strings.HasSuffix(again.out, "============ Serving"+block) {
 		t.Errorf("spate report differs from the run's output:\n%s", cmp.Diff(block, again.out))
 	}
@@ -265,7 +266,7 @@ func TestSavedResult(t *testing.T) {
 	e := benchCmd(t, "--backend", "vllm", "--base-url", srv.URL(), "--model", "org/spate-sim", "--served-model-name", "spate-sim",
 		"--num-prompts", "6", "--random-input-len", "30", "--random-output-len", "5", "--request-rate", "200",
 		"--max-concurrency", "4", "--save-result", "--metadata", "gpu=H100", "note=a=b", "--percentile-metrics", "ttft,tpot,itl,e2el",
-		"--metric-percentiles", "50,99,99.9", "--goodput", "ttft:10000", "tpot:10000", "e2el:10000", "--label", "lab").want(ExitDone)
+		"--metric-percentiles", "50,99,99.9", "--goodput", "ttft:10000", "tpot:10000", "e2el:10000", "--label", "lab").want(cli.ExitDone)
 	labels, figures := blockOf(t, e.out)
 	if d := cmp.Diff(headLabels("Maximum request concurrency:", "Request rate configured (RPS):", "Request goodput (req/s):", "E2EL", "P50", "P99", "P99.9"), labels); d != "" {
 		t.Errorf("block (-HEAD +got):\n%s", d)
@@ -321,8 +322,8 @@ func TestDetailedAndAppended(t *testing.T) {
 		"--backend", "openai-chat", "--base-url", srv.URL(), "--num-prompts", "5", "--random-input-len", "20", "--random-output-len", "4",
 		"--save-result", "--save-detailed", "--append-result", "--result-dir", filepath.Join(dir, "deep", "er"), "--result-filename", "all.json",
 	}
-	first := benchCmd(t, args...).want(ExitDone)
-	benchCmd(t, args...).want(ExitDone)
+	first := benchCmd(t, args...).want(cli.ExitDone)
+	benchCmd(t, args...).want(cli.ExitDone)
 	data, err := os.ReadFile(filepath.Join(dir, "deep", "er", "all.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -377,7 +378,7 @@ func TestPyTorchVariant(t *testing.T) {
 	c := benchCmd(t, "--base-url", srv.URL(), "--num-prompts", "3", "--random-input-len", "20", "--random-output-len", "4", "--save-result",
 		"--result-filename", "r.json", "--metadata", "tensor_parallel_size=4")
 	c.cmd.Env = append(c.cmd.Env, "SAVE_TO_PYTORCH_BENCHMARK_FORMAT=1")
-	e := c.want(ExitDone)
+	e := c.want(cli.ExitDone)
 	data, err := os.ReadFile(filepath.Join(e.dir, "r.pytorch.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -420,7 +421,7 @@ func TestPyTorchVariant(t *testing.T) {
 func TestNoFolder(t *testing.T) {
 	t.Parallel()
 	c := prepare(t, nil, "bench", "--no-output", "--base-url", quick(t).URL(), "--num-prompts", "2", "--random-input-len", "9", "--random-output-len", "2")
-	c.want(ExitDone)
+	c.want(cli.ExitDone)
 	entries, err := os.ReadDir(c.cmd.Dir)
 	if err != nil || len(entries) > 0 {
 		t.Errorf("the working folder holds %v (%v)", entries, err)
@@ -431,12 +432,12 @@ func TestNoFolder(t *testing.T) {
 func TestDefaultFolder(t *testing.T) {
 	t.Parallel()
 	c := prepare(t, nil, "bench", "--base-url", quick(t).URL(), "--num-prompts", "2", "--random-input-len", "9", "--random-output-len", "2")
-	e := c.want(ExitDone)
+	e := c.want(cli.ExitDone)
 	found, err := filepath.Glob(filepath.Join(c.cmd.Dir, "spate-runs", "20*-spate-sim-????"))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("run folders: %v (%v)", found, err)
 	}
 	has(t, "output", e.out, filepath.Join("spate-runs", filepath.Base(found[0])))
-	again := prepare(t, nil, "bench", "--output-dir", found[0], "--base-url", quick(t).URL(), "--num-prompts", "1", "--random-output-len", "2").want(ExitFailed)
+	again := prepare(t, nil, "bench", "--output-dir", found[0], "--base-url", quick(t).URL(), "--num-prompts", "1", "--random-output-len", "2").want(cli.ExitFailed)
 	has(t, "refusal to overwrite", again.stderr, "already holds a run")
 }

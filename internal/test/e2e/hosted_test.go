@@ -1,4 +1,4 @@
-package cli
+package e2e
 
 import (
 	"encoding/json"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"spate/internal/cli"
 )
 
 // strict is a hosted API: https, a list of models that names no engine, and a 400 for fields it does not know.
@@ -55,9 +57,9 @@ func TestHostedAPIs(t *testing.T) {
 		code    int
 		says    string
 	}{
-		{"current", []string{"model", "messages", "stream", "stream_options", "max_completion_tokens"}, 1, ExitDone, "refuses ignore_eos: not sent"},
-		{"older", []string{"model", "messages", "stream", "max_tokens"}, 3, ExitDone, "refuses max_completion_tokens"},
-		{"nothing fits", []string{"model", "stream"}, 0, ExitFailed, "a first request was refused: HTTP 400"},
+		{"current", []string{"model", "messages", "stream", "stream_options", "max_completion_tokens"}, 1, cli.ExitDone, "refuses ignore_eos: not sent"},
+		{"older", []string{"model", "messages", "stream", "max_tokens"}, 3, cli.ExitDone, "refuses max_completion_tokens"},
+		{"nothing fits", []string{"model", "stream"}, 0, cli.ExitFailed, "a first request was refused: HTTP 400"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -65,10 +67,10 @@ func TestHostedAPIs(t *testing.T) {
 			e := benchCmd(t, "--backend", "openai-chat", "--base-url", url, "--insecure", "--model", "big-model", "--skip-tokenizer-init",
 				"--num-prompts", "20", "--request-rate", "100", "--osl", "16", "--isl", "12").want(c.code)
 			has(t, "output", e.out+e.stderr, c.says)
-			if c.code == ExitDone && (refused.Load() != c.refused || answered.Load() != 21) {
+			if c.code == cli.ExitDone && (refused.Load() != c.refused || answered.Load() != 21) {
 				t.Errorf("%d requests were refused and %d answered", refused.Load(), answered.Load())
 			}
-			if c.code == ExitFailed && (answered.Load() > 0 || refused.Load() > 6) {
+			if c.code == cli.ExitFailed && (answered.Load() > 0 || refused.Load() > 6) {
 				t.Errorf("%d requests were refused and %d answered", refused.Load(), answered.Load())
 			}
 		})

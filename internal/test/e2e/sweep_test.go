@@ -1,4 +1,4 @@
-package cli
+package e2e
 
 import (
 	"encoding/json"
@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"spate/internal/cli"
 	"spate/internal/result"
 	"spate/internal/result/runs"
 	"spate/internal/search/capacity"
@@ -124,12 +125,12 @@ func TestSweepKilledTwiceGoesOn(t *testing.T) {
 	}
 	g.killHeld(t, 4, args(folder)...)                           // in the second run, after one request
 	g.killHeld(t, 5, "sweep", "--resume", folder, "--no-store") // in the third, after one
-	e := prepare(t, nil, "sweep", "--resume", folder, "--no-store").want(ExitDone)
+	e := prepare(t, nil, "sweep", "--resume", folder, "--no-store").want(cli.ExitDone)
 	has(t, "stderr", e.stderr, "2 of 4 measurements to make", "all 4 measurements are in")
 	if n := strings.Count(e.out, "(earlier)"); n != 2 {
 		t.Errorf("%d runs were found, want 2:\n%s", n, e.out)
 	}
-	whole := prepare(t, nil, args(filepath.Join(t.TempDir(), "whole"))...).want(ExitDone)
+	whole := prepare(t, nil, args(filepath.Join(t.TempDir(), "whole"))...).want(cli.ExitDone)
 	if got, want := counted(t, e.out, 2), counted(t, whole.out, 2); !slices.Equal(got, want) {
 		t.Errorf("the table differs:\n%s\nfrom one without interruption:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
@@ -183,7 +184,7 @@ func TestSweepKilledTakesItsServerAlong(t *testing.T) {
 		}
 		return err != nil
 	})
-	e := prepare(t, nil, "sweep", "--resume", folder, "--cooldown", "0", "--no-store").want(ExitDone)
+	e := prepare(t, nil, "sweep", "--resume", folder, "--cooldown", "0", "--no-store").want(cli.ExitDone)
 	has(t, "stderr", e.stderr, "1 of 2 measurements to make", "all 2 measurements are in")
 	has(t, "stdout", e.out, "(earlier)")
 }
@@ -219,9 +220,9 @@ func TestPredictedSweepKilledTwiceIsExactlyTheSame(t *testing.T) {
 			t.Fatalf("the sweep ended by itself: %s", e.stderr)
 		}
 	}
-	e := prepare(t, nil, "sweep", "--resume", folder, "--cooldown", "0", "--no-store").want(ExitDone)
+	e := prepare(t, nil, "sweep", "--resume", folder, "--cooldown", "0", "--no-store").want(cli.ExitDone)
 	has(t, "stderr", e.stderr, "6 of 8 measurements to make")
-	whole := prepare(t, nil, append(args, "--output-dir", filepath.Join(t.TempDir(), "whole"))...).want(ExitDone)
+	whole := prepare(t, nil, append(args, "--output-dir", filepath.Join(t.TempDir(), "whole"))...).want(cli.ExitDone)
 	got, want := tableLines(e.out), tableLines(whole.out)
 	if !slices.Equal(got, want) || len(got) < 10 {
 		t.Errorf("the tables differ:\n%s\nfrom those without interruption:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -235,7 +236,7 @@ func TestSearchKilledGoesOn(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "search")
 	g.killHeld(t, 7, "capacity", "--slo", "p99_ttft<60s", "--base-url", g.URL, "--start", "500", "--max", "1000", "--num-prompts", "5", "--repeat", "1",
 		"--isl", "8", "--osl", "2", "--cooldown", "0", "--output-dir", folder, "--no-store", "--no-observe")
-	e := prepare(t, nil, "capacity", "--resume", folder, "--json", "--no-store").want(ExitDone)
+	e := prepare(t, nil, "capacity", "--resume", folder, "--json", "--no-store").want(cli.ExitDone)
 	var a capacity.Answer
 	if err := json.Unmarshal([]byte(e.out), &a); err != nil {
 		t.Fatalf("%v in:\n%s", err, e.out)
@@ -256,14 +257,14 @@ func TestCapacityOfAnEmbeddedServer(t *testing.T) {
 		"--isl", "8", "--osl", "4", "--start", "80", "--max", "320", "--num-prompts", "40", "--tolerance", "0.5", "--repeat", "1", "--max-probes", "3", "--cooldown", "0",
 		"--output-dir", folder, "--json", "--no-store", "--no-observe")
 	e := c.run()
-	if e.code != ExitDone && e.code != ExitUnmet {
+	if e.code != cli.ExitDone && e.code != cli.ExitUnmet {
 		t.Fatalf("exit code %d: %s", e.code, e.stderr)
 	}
 	var a capacity.Answer
 	if err := json.Unmarshal([]byte(e.out), &a); err != nil {
 		t.Fatalf("%v in:\n%s", err, e.out)
 	}
-	if (e.code == ExitDone) != (a.Load > 0) || a.Probes == 0 || a.Probes > 3 || a.Load >= a.Above {
+	if (e.code == cli.ExitDone) != (a.Load > 0) || a.Probes == 0 || a.Probes > 3 || a.Load >= a.Above {
 		t.Errorf("exit code %d with %+v", e.code, a)
 	}
 	probes := 0
@@ -284,7 +285,7 @@ func TestCapacityOfAnEmbeddedServer(t *testing.T) {
 // TestShippedSuitesRun makes a small variant of every example suite on embedded servers.
 func TestShippedSuitesRun(t *testing.T) {
 	t.Parallel()
-	root, err := filepath.Abs("../..")
+	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +309,7 @@ func TestShippedSuitesRun(t *testing.T) {
 			}, c.flags...)
 			cmd := prepare(t, nil, args...)
 			cmd.cmd.Dir = root
-			e := cmd.want(ExitDone)
+			e := cmd.want(cli.ExitDone)
 			has(t, "stderr", e.stderr, "all "+strconv.Itoa(c.runs)+" measurements are in")
 		})
 	}

@@ -1,4 +1,4 @@
-package cli
+package e2e
 
 import (
 	"bytes"
@@ -254,14 +254,10 @@ finalists: 1
 
 func TestImportKeepsNoSecret(t *testing.T) {
 	p := plant(t)
-	block, err := os.ReadFile(filepath.Join("..", "harvest", "testdata", "block.txt"))
-	if err != nil {
-		block = []byte(blockText)
-	}
 	p.file("log.md", "# Runs\n\n```\n$ HF_TOKEN="+p.at("variable")+" vllm serve org/m --api-key "+p.at("launch flag")+" --port 8000\n"+
 		"INFO args: Namespace(model='org/m', api_key=['"+p.at("Namespace")+"'], hf_token='"+p.at("Namespace, second")+"')\n"+
 		"$ vllm bench serve --model org/m --base-url http://u:"+p.at("userinfo")+"@h --header Authorization=Bearer\\ "+p.at("bearer")+" --metadata secret="+p.at("metadata")+"\n"+
-		string(block)+"\n```\n")
+		blockText+"\n```\n")
 	p.views("log.md")
 	p.search()
 }

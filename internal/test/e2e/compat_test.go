@@ -1,4 +1,4 @@
-package cli
+package e2e
 
 import (
 	"encoding/json"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/cli"
 	"spate/internal/load/schedule"
 	"spate/internal/settings/config"
 )
@@ -56,7 +57,7 @@ func TestSharedPrefixTurnsEndToEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, seen := routedServer(t)
-			e := benchCmd(t, append(append(words, "--base-url", url, "--no-observe"), shape...)...).want(ExitDone)
+			e := benchCmd(t, append(append(words, "--base-url", url, "--no-observe"), shape...)...).want(cli.ExitDone)
 			turns := map[int]int{}
 			for _, r := range e.measured() {
 				turns[r.Turn]++
@@ -93,7 +94,7 @@ func TestCompatSleepsBetweenSends(t *testing.T) {
 			}
 			times := slices.Collect(plan.Due)
 			e := benchCmd(t, append(c.words, "--base-url", quick(t).URL(), "--dataset-name", "random", "--random-input-len", "12", "--random-output-len", "3",
-				"--num-prompts", fmt.Sprint(n), "--request-rate", fmt.Sprint(rate))...).want(ExitDone)
+				"--num-prompts", fmt.Sprint(n), "--request-rate", fmt.Sprint(rate))...).want(cli.ExitDone)
 			run, recs := e.balanced(), e.measured()
 			if len(recs) != n {
 				t.Fatalf("%d requests", len(recs))
