@@ -131,7 +131,6 @@ func startServer(ctx context.Context, p Process, spec launch.Spec) (*launch.Serv
 	if err != nil {
 		return nil, err
 	}
-	sayUnchecked(p, srv)
 	text := fmt.Sprintf("ready at %s after %.1f s", srv.URL, srv.Took.Seconds())
 	if data, err := os.ReadFile(srv.Log); err == nil {
 		facts := launch.ReadFacts(string(data))
@@ -145,7 +144,8 @@ func startServer(ctx context.Context, p Process, spec launch.Spec) (*launch.Serv
 			text += fmt.Sprintf(", %g requests of full length at once", facts.MaxConcurrency)
 		}
 	}
-	say(p.Stderr, "%s; log: %s\nprotection if spate is killed: %s\n", text, srv.Log, srv.Protection)
+	say(p.Stderr, "%s; log: %s\n", text, srv.Log)
+	sayGuarded(p, srv)
 	return srv, nil
 }
 
@@ -158,8 +158,10 @@ func simulated(command []string) bool {
 	return len(command) > 1 && command[1] == "sim" && (name == "spate" || strings.HasPrefix(name, "spate-"))
 }
 
-// sayUnchecked says why it is not known whether the GPUs are free.
-func sayUnchecked(p Process, srv *launch.Server) {
+// sayGuarded says what ends the server should spate be killed, and why it is not known whether the GPUs are free. A command
+// that starts many says it once.
+func sayGuarded(p Process, srv *launch.Server) {
+	say(p.Stderr, "protection if spate is killed: %s\n", srv.Protection)
 	if srv.Unchecked != "" && srv.Unchecked != noGPU {
 		say(p.Stderr, "GPU memory is not checked: %s\n", srv.Unchecked)
 	}

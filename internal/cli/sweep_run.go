@@ -39,6 +39,7 @@ type measuring struct {
 	hooks   func(*bench.Job)
 	settle  time.Duration // how long what an earlier sitting left behind may take to be gone
 	usedOK  string        // GPU memory that others may use when a server is started, as typed
+	said    bool          // what sayGuarded says
 }
 
 // runSweep plans, measures what is left, and shows the results.
@@ -136,8 +137,11 @@ func (m *measuring) start(ctx context.Context, l *sweep.Launch, log string) (swe
 	if err != nil {
 		return nil, err
 	}
-	sayUnchecked(m.p, r.Server)
 	say(m.p.Stderr, "the server is ready at %s\n", r.URL())
+	if !m.said {
+		m.said = true
+		sayGuarded(m.p, r.Server)
+	}
 	return r, nil
 }
 

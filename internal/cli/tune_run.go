@@ -64,7 +64,7 @@ type serverRunner struct {
 	srv   *launch.Server // running now; nil: none
 	key   string         // of its settings
 	phase tune.Phase     // it was started in
-	said  bool           // why GPUs are not checked
+	said  bool           // what sayGuarded says
 }
 
 // settleFor is how long what an earlier sitting left behind may take to be gone: a killed spate's guard ends its
@@ -144,7 +144,7 @@ func (r *serverRunner) start(ctx context.Context, step tune.Step) (started bool,
 	}
 	if !r.said {
 		r.said = true
-		sayUnchecked(r.h.p, srv)
+		sayGuarded(r.h.p, srv)
 	}
 	r.srv, r.key, r.phase = srv, key, step.Phase
 	return true, nil

@@ -59,19 +59,16 @@ func Guard(args []string) int {
 	}
 	syscall.CloseOnExec(3)
 	syscall.CloseOnExec(4)
-	sys := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if dir, err := os.Open(cgroup); cgroup != "" && err == nil {
-		defer func() { _ = dir.Close() }() // only a place
-		sys.UseCgroupFD, sys.CgroupFD = true, int(dir.Fd())
-	}
-	p, err := os.StartProcess(command[0], command, &os.ProcAttr{ //nolint:gosec // the user's own command
-		Files: []*os.File{nil, os.Stdout, os.Stderr}, Env: slices.Concat(os.Environ(), []string{mark}), Sys: sys,
-	})
+	p, inside, err := begin(command, mark, cgroup)
 	if err != nil {
 		_, _ = fmt.Fprintf(tells, "error %v\n", err)
 		return 1
 	}
-	_, _ = fmt.Fprintf(tells, "pid %d\n", p.Pid)
+	where := ""
+	if cgroup != "" && !inside {
+		where = outside
+	}
+	_, _ = fmt.Fprintf(tells, "pid %d %s\n", p.Pid, where)
 	g := &guard{cgroup: cgroup}
 	go g.obey(hears)
 	if watched {
@@ -83,6 +80,7 @@ func Guard(args []string) int {
 		}()
 	}
 	code := reap(p.Pid, tells, &g.alone)
+	endMarked("", cgroup, 0) // nobody else may be left to remove it
 	g.mu.Lock()
 	g.over = true // what cleans up is not to be ended
 	g.mu.Unlock()
@@ -91,6 +89,24 @@ func Guard(args []string) int {
 		mask(log, secret.Values(slices.Concat(cleanup, command), os.Environ()))
 	}
 	return code
+}
+
+// begin starts the command, in the cgroup where the kernel lets it: a server is not refused for want of one.
+func begin(command []string, mark, cgroup string) (p *os.Process, inside bool, err error) {
+	attr := &os.ProcAttr{Files: []*os.File{nil, os.Stdout, os.Stderr}, Env: slices.Concat(os.Environ(), []string{mark})}
+	plain := syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if dir, err := os.Open(cgroup); cgroup != "" && err == nil {
+		defer func() { _ = dir.Close() }() // only a place
+		sys := plain
+		sys.UseCgroupFD, sys.CgroupFD = true, int(dir.Fd())
+		attr.Sys = &sys
+		if p, err := os.StartProcess(command[0], command, attr); err == nil { //nolint:gosec // the user's own command
+			return p, true, nil
+		}
+	}
+	attr.Sys = &plain
+	p, err = os.StartProcess(command[0], command, attr) //nolint:gosec // the user's own command
+	return p, false, err
 }
 
 // guard ends the tree below this process.

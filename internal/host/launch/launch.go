@@ -212,7 +212,7 @@ func (s *Server) run() error {
 		return err
 	}
 	s.pid, s.main, s.group = cmd.Process.Pid, cmd.Process.Pid, true
-	s.Protection = "its process group alone: what leaves it is not ended"
+	s.Protection = byGroup
 	go func() {
 		s.over(endOf(cmd.Wait()))
 		s.cleanUp()
@@ -279,12 +279,27 @@ func (s *Server) runGuarded(words []string, out *os.File) error {
 	return nil
 }
 
+// The protections, in words.
+const (
+	byGroup  = "its process group alone: what leaves it is not ended"
+	byMark   = "two guard processes, which end all it started, and a mark in its environment"
+	byCgroup = "a cgroup of its own and two guard processes, which end all it started"
+
+	outside = "outside" // a guard's word that the kernel did not let the server into its cgroup
+)
+
 // begun reads the guard's first line.
 func (s *Server) begun(line string) bool {
-	pid, ok := strings.CutPrefix(line, "pid ")
-	n, err := strconv.Atoi(pid)
-	s.main = n
-	return ok && err == nil
+	words := strings.Fields(line)
+	if len(words) < 2 || words[0] != "pid" {
+		return false
+	}
+	if len(words) > 2 && words[2] == outside {
+		s.Protection = byMark
+	}
+	var err error
+	s.main, err = strconv.Atoi(words[1])
+	return err == nil
 }
 
 // over notes how the server's first process ended.

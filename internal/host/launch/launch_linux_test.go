@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -82,7 +83,7 @@ func own(dir string) {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(s.PID(), s.pid, childOf(s.Log), s.URL)
+	fmt.Println(s.PID(), s.pid, childOf(s.Log), s.URL, s.cgroup)
 	time.Sleep(time.Hour)
 }
 
@@ -133,6 +134,19 @@ func gone(t *testing.T, pid int) {
 		}
 	}
 	t.Errorf("process %d is still there", pid)
+}
+
+// removed waits until a cgroup is gone, where there was one.
+func removed(t *testing.T, cgroup string) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); cgroup != ""; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(cgroup); errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the cgroup %s is still there", cgroup)
+		}
+	}
 }
 
 func TestServerAnswersAndIsStopped(t *testing.T) {
@@ -241,8 +255,8 @@ func TestStopWhenTheUserLeaves(t *testing.T) {
 	gone(t, srv.PID())
 }
 
-// owner starts a process that owns a server, and returns it with the pids of server, guard and child.
-func owner(t *testing.T) (cmd *exec.Cmd, pids []int) {
+// owner starts a process that owns a server, and returns it with the pids of server, guard and child, and their cgroup.
+func owner(t *testing.T) (cmd *exec.Cmd, pids []int, cgroup string) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -260,14 +274,15 @@ func owner(t *testing.T) (cmd *exec.Cmd, pids []int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, word := range strings.Fields(line)[:3] {
+	words := strings.Fields(line)
+	for _, word := range words[:3] {
 		pid, err := strconv.Atoi(word)
 		if err != nil {
 			t.Fatal(err)
 		}
 		pids = append(pids, pid)
 	}
-	return cmd, pids
+	return cmd, pids, strings.Join(words[4:], "")
 }
 
 func TestNothingSurvivesKillNine(t *testing.T) {
@@ -275,7 +290,7 @@ func TestNothingSurvivesKillNine(t *testing.T) {
 		t.Skip("only Linux has guards: elsewhere a killed spate leaves the server to its group")
 	}
 	t.Parallel()
-	cmd, pids := owner(t)
+	cmd, pids, cgroup := owner(t)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -283,6 +298,7 @@ func TestNothingSurvivesKillNine(t *testing.T) {
 	for _, pid := range pids {
 		gone(t, pid)
 	}
+	removed(t, cgroup)
 }
 
 // TestAnyTwoOfThreeMayBeKilled kills spate, the watcher and the guard, one or two of them at once: whoever is left ends
@@ -291,7 +307,7 @@ func TestAnyTwoOfThreeMayBeKilled(t *testing.T) {
 	for _, who := range [][]string{{"guard"}, {"watcher"}, {"guard", "spate"}, {"watcher", "spate"}, {"guard", "watcher"}} {
 		t.Run(strings.Join(who, " and "), func(t *testing.T) {
 			t.Parallel()
-			cmd, pids := owner(t)
+			cmd, pids, cgroup := owner(t)
 			defer func() {
 				_ = cmd.Process.Kill() // where it was not killed yet
 				_ = cmd.Wait()
@@ -313,6 +329,7 @@ func TestAnyTwoOfThreeMayBeKilled(t *testing.T) {
 			for _, pid := range tree {
 				gone(t, pid)
 			}
+			removed(t, cgroup)
 		})
 	}
 }
@@ -344,15 +361,84 @@ func TestReforkingChildIsEnded(t *testing.T) {
 // TestCgroupIsUsedOnlyWhereItCanBeEnded makes one below a folder that is no file system of cgroups.
 func TestCgroupIsUsedOnlyWhereItCanBeEnded(t *testing.T) {
 	dir := t.TempDir()
-	own := filepath.Join(dir, "own")
-	if err := os.WriteFile(own, []byte("4:memory:/x\n0::/\n"), 0o600); err != nil {
+	own, mounts, tree := filepath.Join(dir, "own"), filepath.Join(dir, "mounts"), filepath.Join(dir, "tree")
+	line := "31 24 0:27 / /elsewhere rw - tmpfs tmpfs rw\n41 31 0:38 / " + tree + " rw,relatime - cgroup2 cgroup2 rw\n"
+	err := errors.Join(os.Mkdir(tree, 0o700), os.WriteFile(own, []byte("4:memory:/x\n0::/\n"), 0o600), os.WriteFile(mounts, []byte(line), 0o600))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if got := newCgroup(dir, own); got != "" {
+	if _, at := cgroupMount(mounts); at != tree {
+		t.Errorf("the tree of cgroups is at %q, want %q", at, tree)
+	}
+	if got := newCgroup(mounts, own); got != "" {
 		t.Errorf("%s was taken for a cgroup", got)
 	}
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+	if entries, err := os.ReadDir(tree); err != nil || len(entries) != 0 {
 		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
+
+// TestCgroupReachesEverything kills watcher and guard under a server whose child has left session, parents and
+// environment. No list of processes leads to it any more; the cgroup does. It is removed with all that was made in it.
+func TestCgroupReachesEverything(t *testing.T) {
+	probe := newCgroup("/proc/self/mountinfo", "/proc/self/cgroup")
+	if probe == "" {
+		t.Skip("no cgroup of version 2 can be made here: not root, not delegated to this user, or not mounted")
+	}
+	removeCgroup(probe)
+	dir := t.TempDir()
+	s := spec(dir, "plain")
+	out := filepath.Join(dir, "child")
+	lost := "env -i setsid /bin/sh -c 'trap \"\" TERM HUP; echo $$ > " + out + "; while :; do sleep 1; done' &"
+	s.Command = []string{"/bin/sh", "-c", "(" + lost + ") ; exec " + Words(s.Command)}
+	srv := start(t, s)
+	if srv.Protection != byCgroup {
+		t.Fatalf("protection: %s", srv.Protection)
+	}
+	child := 0
+	for end := time.Now().Add(30 * time.Second); child == 0; time.Sleep(10 * time.Millisecond) {
+		data, _ := os.ReadFile(out) // not there yet
+		if child, _ = strconv.Atoi(strings.TrimSpace(string(data))); time.Now().After(end) {
+			t.Fatal("the server has no child: nothing was tested")
+		}
+	}
+	if slices.Contains(marked(srv.mark), child) || !slices.Contains(within(srv.cgroup), child) {
+		t.Fatalf("child %d: marked %v, in the cgroup %v", child, marked(srv.mark), within(srv.cgroup))
+	}
+	if err := os.Mkdir(filepath.Join(srv.cgroup, "below"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	tree := below(srv.pid)
+	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
+		for _, pid := range []int{tree[0], srv.pid} {
+			if err := syscall.Kill(pid, sig); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, pid := range append(tree, child) {
+		gone(t, pid)
+	}
+	if err := srv.Stop(t.Context()); err != nil && !strings.Contains(err.Error(), "guard") {
+		t.Error(err)
+	}
+	if _, err := os.Stat(srv.cgroup); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the cgroup is left: %v", err)
+	}
+}
+
+// TestServerStartsOutsideItsCgroup has a folder that the kernel takes no process into: the server is started all the
+// same, and the guard says so.
+func TestServerStartsOutsideItsCgroup(t *testing.T) {
+	p, inside, err := begin([]string{"/bin/sleep", "60"}, "A=b", t.TempDir())
+	if err != nil || inside {
+		t.Fatalf("inside %v, %v", inside, err)
+	}
+	_ = p.Kill()
+	_, _ = p.Wait()
+	s := &Server{Protection: byCgroup}
+	if !s.begun("pid 7 "+outside) || s.Protection != byMark || s.main != 7 {
+		t.Errorf("pid %d, protection: %s", s.main, s.Protection)
 	}
 }
 
@@ -518,7 +604,7 @@ func TestCleanup(t *testing.T) {
 	})
 	t.Run("killed", func(t *testing.T) {
 		t.Parallel()
-		cmd, pids := owner(t)
+		cmd, pids, _ := owner(t)
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}

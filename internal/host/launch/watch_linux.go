@@ -51,44 +51,12 @@ func protections(args []string) (mark, cgroup string, watched bool, rest []strin
 func (s *Server) protect() []string {
 	s.mark = fmt.Sprintf("%s=%d-%d", markName, os.Getpid(), time.Now().UnixNano())
 	args := []string{watchFlag, markFlag, s.mark}
-	s.Protection = "two guard processes, which end all it started, and a mark in its environment"
-	if s.cgroup = newCgroup("/sys/fs/cgroup", "/proc/self/cgroup"); s.cgroup != "" {
-		s.Protection = "a cgroup of its own and two guard processes, which end all it started"
+	s.Protection = byMark
+	if s.cgroup = newCgroup("/proc/self/mountinfo", "/proc/self/cgroup"); s.cgroup != "" {
+		s.Protection = byCgroup
 		args = append(args, cgroupFlag, s.cgroup)
 	}
 	return args
-}
-
-// newCgroup makes a cgroup below this process's own; empty where that cannot be. Only one that the kernel ends as a
-// whole is of use.
-func newCgroup(root, own string) string {
-	data, err := os.ReadFile(own)
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(data)) {
-		path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::")
-		if !ok {
-			continue
-		}
-		dir := filepath.Join(root, path, fmt.Sprintf("spate-%d-%d", os.Getpid(), time.Now().UnixNano()))
-		if os.Mkdir(dir, 0o700) != nil {
-			return ""
-		}
-		if _, err := os.Stat(filepath.Join(dir, "cgroup.kill")); err != nil {
-			_ = os.Remove(dir) // of no use
-			return ""
-		}
-		return dir
-	}
-	return ""
-}
-
-// endCgroup ends every process of a cgroup.
-func endCgroup(dir string) {
-	if dir != "" {
-		_ = os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0) // others do what it does not
-	}
 }
 
 // watch is the life of the watcher: it starts the guard, and ends what a guard leaves, however that ended.
@@ -146,15 +114,13 @@ func endMarked(mark, cgroup string, root int) []int {
 	end := time.Now().Add(killFor)
 	for empty := 0; ; {
 		endCgroup(cgroup)
-		left := marked(mark)
+		left := append(marked(mark), within(cgroup)...)
 		if root > 0 {
 			chase(root)
-			for _, pid := range below(root) {
-				if !slices.Contains(left, pid) {
-					left = append(left, pid)
-				}
-			}
+			left = append(left, below(root)...)
 		}
+		slices.Sort(left)
+		left = slices.Compact(left)
 		for _, pid := range left {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be gone
 		}
@@ -162,9 +128,7 @@ func endMarked(mark, cgroup string, root int) []int {
 			empty = 0
 		}
 		if empty == surely || time.Now().After(end) {
-			if cgroup != "" {
-				_ = os.Remove(cgroup) // another of the three may have done it
-			}
+			removeCgroup(cgroup)
 			return left
 		}
 	}

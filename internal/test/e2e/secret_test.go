@@ -173,6 +173,14 @@ func TestLaunchKeepsNoSecret(t *testing.T) {
 	p.search()
 }
 
+// guardedOnce holds that a command which starts several servers says once what protects them.
+func guardedOnce(t *testing.T, stderr string) {
+	t.Helper()
+	if n := strings.Count(stderr, "protection if spate is killed: "); n != 1 {
+		t.Errorf("the protection is told %d times:\n%s", n, stderr)
+	}
+}
+
 func TestSweepKeepsNoSecret(t *testing.T) {
 	p := plant(t)
 	engine, key := p.engine(), p.at("bench: api-key")
@@ -191,8 +199,9 @@ servers:
 `)
 	p.spate(0, nil, "sweep", suite, "--dry-run")
 	dir := filepath.Join(p.dir, "sweep")
-	p.spate(0, nil, "sweep", suite, "--output-dir", dir, "-o", filepath.Join(p.dir, "s.md"), "-o", filepath.Join(p.dir, "s.html"), "-o", filepath.Join(p.dir, "s.csv"))
-	e := p.spate(0, nil, "sweep", suite, "--output-dir", dir)
+	e := p.spate(0, nil, "sweep", suite, "--output-dir", dir, "-o", filepath.Join(p.dir, "s.md"), "-o", filepath.Join(p.dir, "s.html"), "-o", filepath.Join(p.dir, "s.csv"))
+	guardedOnce(t, e.stderr)
+	e = p.spate(0, nil, "sweep", suite, "--output-dir", dir)
 	has(t, "a second sitting", e.stderr, "0 of 8 measurements to make")
 	plan, err := os.ReadFile(filepath.Join(dir, "sweep.json"))
 	if err != nil {
@@ -237,6 +246,7 @@ finalists: 1
 		args = append(args, "--output", filepath.Join(p.dir, "t."+ending))
 	}
 	e := p.spate(0, nil, args...)
+	guardedOnce(t, e.stderr)
 	has(t, "standard output", e.out, `HF_TOKEN="${HF_TOKEN}"`, `--api-key "${API_KEY}"`, "KEPT=plain")
 	p.spate(0, nil, append(args, "--json")...)
 	for name, want := range map[string]string{
