@@ -135,7 +135,7 @@ func (f *Folder) begin(run *Run) error {
 	if err := f.writeJSON(RunFile, run); err != nil {
 		return err
 	}
-	command := f.redact(shellLine(run.Command)) + "\n"
+	command := f.redact(ShellLine(run.Command)) + "\n"
 	if err := f.write(CommandFile, []byte(command)); err != nil {
 		return err
 	}
@@ -277,8 +277,8 @@ func Save(path string, data []byte, appendLine bool) (err error) {
 	return errors.Join(err, f.Close())
 }
 
-// shellLine is a command as a shell reads it back.
-func shellLine(words []string) string {
+// ShellLine is a command as a shell reads it back.
+func ShellLine(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
 		quoted[i] = ShellWord(w)

@@ -258,7 +258,7 @@ func describe(e *runs.Entry) Item {
 
 func commandOf(e *runs.Entry) string {
 	if e.Run != nil {
-		return strings.Join(e.Run.Command, " ")
+		return result.ShellLine(secret.Args(e.Run.Command))
 	}
 	return e.Result.Context.Text("command")
 }

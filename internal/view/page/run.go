@@ -140,7 +140,7 @@ func (v *runView) own(r *result.Run) {
 	v.Errors = failures(v.Index, r)
 	v.Tenants = tenants(r)
 	if len(r.Command) > 0 {
-		v.Commands = append(v.Commands, command{"Command", shell(r.Command)})
+		v.Commands = append(v.Commands, command{"Command", result.ShellLine(r.Command)})
 	}
 	if len(r.Server.URLs) > 0 {
 		v.Commands = append(v.Commands, command{"Server", strings.Join(r.Server.URLs, "\n")})
@@ -330,18 +330,6 @@ func kinds(f metrics.Failures) *grid {
 		g.Rows = append(g.Rows, []cell{{Text: "HTTP status " + code}, num(float64(f.Statuses[code]), 0), {}})
 	}
 	return g
-}
-
-// shell is a command line that can be pasted.
-func shell(words []string) string {
-	out := make([]string, len(words))
-	for i, w := range words {
-		out[i] = w
-		if w == "" || strings.ContainsAny(w, " \t\n\"'`$&|;<>()*?[]{}~#!\\") {
-			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(out, " ")
 }
 
 // flat is a JSON document as a table of paths and values, in its own order.

@@ -47,7 +47,7 @@ func Text(w io.Writer, run *result.Run) error {
 		s.hang("Started  ", run.Started.Format("2006-01-02 15:04:05 -0700"))
 	}
 	if len(run.Command) > 0 {
-		s.hang("Command  ", strings.Join(run.Command, " "))
+		s.command("Command  ", run.Command)
 	}
 	if run.Plan.Text != "" {
 		s.hang("Plan     ", run.Plan.Text)

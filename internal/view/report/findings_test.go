@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -191,6 +192,21 @@ func TestTextLaws(t *testing.T) {
 				t.Error("the same run printed differently")
 			}
 		})
+	}
+}
+
+// TestCommandCanBePasted gives the printed command to a shell: it reads the words that were typed.
+func TestCommandCanBePasted(t *testing.T) {
+	run := goodRun()
+	run.Command = []string{"spate", "bench", "--slo", "p99_ttft<500ms", "--extra-body", `{"a": "it's  here"}`, "--metadata", "x=$HOME", "--label", ""}
+	for i := range 20 {
+		run.Command = append(run.Command, "--metadata", fmt.Sprintf("key-%d=some words", i))
+	}
+	_, after, _ := strings.Cut(text(t, run), "Command  ")
+	printed, _, _ := strings.Cut(after, "\nPlan ")
+	got, err := exec.Command("sh", "-c", "spate() { printf '%s\\n' \"$@\"; }\n"+printed).Output()
+	if want := strings.Join(run.Command[1:], "\n") + "\n"; err != nil || string(got) != want {
+		t.Errorf("%v: a shell reads\n%s\nof\n%s", err, got, printed)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"spate/internal/judge/metrics"
+	"spate/internal/result"
+	"spate/internal/safe/escape"
 )
 
 // maxColumns is the width findings keep to.
@@ -64,6 +66,25 @@ func (s *sheet) hang(lead, words string) {
 		line, fresh = line+w, false
 	}
 	s.WriteString(strings.TrimRight(line, " ") + "\n")
+}
+
+// command adds a command as a shell reads it back; where it is too long for a line it goes on behind a backslash, so
+// that it can be pasted.
+func (s *sheet) command(lead string, words []string) {
+	line := lead
+	for i, w := range words {
+		w = escape.Terminal(result.ShellWord(w))
+		if i > 0 && len(line)+1+len(w)+len(` \`) > maxColumns {
+			s.WriteString(line + " \\\n")
+			line = strings.Repeat(" ", len(lead)) + w
+			continue
+		}
+		if i > 0 {
+			line += " "
+		}
+		line += w
+	}
+	s.WriteString(line + "\n")
 }
 
 // latencyHeads are the columns of a latency table.
