@@ -13,8 +13,8 @@ import (
 // and how it was asked for. Where it went and what was written are the user's business.
 var conditions = []string{"dataset", "load", "body", "model", "target.backend", "target.endpoint", "client", "tenants"}
 
-// ignored are settings within them that never matter.
-var ignored = []string{"load.request_id_prefix", "model.tokenizer", "model.served_name", "dataset.path"}
+// ignored are settings within them that never matter: what a bound on stillness gives up is counted as failed.
+var ignored = []string{"client.idle_timeout_ns", "load.request_id_prefix", "model.tokenizer", "model.served_name", "dataset.path"}
 
 // sampled is what two samples of one tenant's workload may differ in.
 var sampled = []string{"load.seed", "dataset.salt"}
@@ -88,16 +88,19 @@ func differing(a, b map[string]string, counts func(key string) bool) []string {
 }
 
 // lengths names --isl and --osl where runs of one kind of dataset differ in them, by the lengths that were
-// sent. Either flag sets a length of every kind of dataset, which told then knows to be said.
+// sent. Either flag sets a length of every kind of dataset, which told then knows to be said, or not to matter where the
+// length of the kind that was sent is the same.
 func lengths(a, b map[string]string) (diffs []string, told func(key string) bool) {
 	kind := strings.ReplaceAll(strings.Trim(a["dataset.name"], `"`), "-", "_")
 	var said []string
 	for _, l := range []struct{ flag, key string }{{"--isl", ".input_len"}, {"--osl", ".output_len"}} {
 		sent := "dataset." + kind + l.key
-		if a["dataset.name"] != b["dataset.name"] || a["dataset"+l.key] == b["dataset"+l.key] || a[sent] == b[sent] {
+		if a["dataset.name"] != b["dataset.name"] || a["dataset"+l.key] == b["dataset"+l.key] || a[sent] == "" && b[sent] == "" {
 			continue
 		}
-		diffs = append(diffs, fmt.Sprintf("%s %s against %s", l.flag, or(a[sent], "unset"), or(b[sent], "unset")))
+		if a[sent] != b[sent] {
+			diffs = append(diffs, fmt.Sprintf("%s %s against %s", l.flag, or(a[sent], "unset"), or(b[sent], "unset")))
+		}
 		said = append(said, l.key)
 	}
 	return diffs, func(key string) bool {

@@ -531,12 +531,21 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+// A run of a version that had no such bound yet is compared with one that has it.
+func TestIdleTimeoutIsNoCondition(t *testing.T) {
+	of := func(client string) *Run { return &Run{ID: "r", Config: []byte(`{"client":` + client + `}`)} }
+	if err := of(`{"a":1}`).Comparable(of(`{"a":1,"idle_timeout_ns":600}`)); err != nil {
+		t.Error(err)
+	}
+}
+
 // --isl and --osl set a length of every kind of dataset: what differs is named once, as it was asked for.
 func TestLengthsAreNamedOnce(t *testing.T) {
 	of := func(dataset string) *Run { return &Run{ID: "r", Config: []byte(`{"dataset":` + dataset + `}`)} }
 	base := `{"name":"random","input_len":256,"random":{"input_len":256,"output_len":128},"sonnet":{"input_len":256,"output_len":150}}`
 	for other, want := range map[string]string{
 		base: "",
+		`{"name":"random","random":{"input_len":256,"output_len":128},"sonnet":{"input_len":550,"output_len":150}}`:                          "",
 		`{"name":"random","random":{"input_len":1024,"output_len":128},"sonnet":{"input_len":550,"output_len":150}}`:                         "differ in --isl 256 against 1024",
 		`{"name":"random","output_len":9,"random":{"input_len":1024,"output_len":9},"sonnet":{"input_len":550,"output_len":9}}`:              "differ in --isl 256 against 1024; --osl 128 against 9",
 		`{"name":"random","input_len":256,"random":{"input_len":64,"output_len":128},"sonnet":{"input_len":256,"output_len":150}}`:           "differ in dataset.random.input_len: 256 against 64",

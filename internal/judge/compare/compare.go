@@ -149,7 +149,7 @@ func (m *Metric) worsening(change float64) float64 {
 type NotComparable struct{ Conditions []string }
 
 func (e *NotComparable) Error() string {
-	return "not comparable: " + strings.Join(e.Conditions, "; ") + " (--force compares them all the same)"
+	return "not comparable: " + strings.Join(e.Conditions, "; ") + " (measure again so that they agree, or compare them all the same with --force)"
 }
 
 // Compare sets each of the others against the baseline. The error is a *NotComparable where a condition
