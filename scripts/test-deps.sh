@@ -1,8 +1,9 @@
 #!/bin/sh
 # What some tests need beyond Go: Postgres (the store's contract) and Chromium (the HTML report in a real
-# browser). Says what is missing and what it does about it, then installs it where that can be done: as root, with
-# apt-get. SPATE_TEST_DEPS=skip installs nothing. Tests whose program is missing do not run, and this says which.
-# Never fails: the tests that need nothing run anyway.
+# browser). Says what is missing and what it would do about it: as root, with apt-get. At a terminal it asks before it
+# installs anything. Elsewhere (CI=true, or standard input is no terminal) nobody can answer, so it installs without
+# asking, and says so. SPATE_TEST_DEPS=install never asks, SPATE_TEST_DEPS=skip installs nothing. Tests whose program
+# is missing do not run, and this says which. Never fails: the tests that need nothing run anyway.
 
 has_postgres() {
 	command -v initdb >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1
@@ -17,12 +18,30 @@ has_chromium() {
 
 say() { printf '%s\n' "$*" >&2; }
 
-install() {
+# wanted says what would be done and why, and whether to do it.
+wanted() {
 	say "Some tests need programs that are not here:"
 	has_postgres || say "  postgresql  the store's tests start a Postgres server of their own"
 	has_chromium || say "  chromium    the report's tests open the HTML page in a browser"
-	say "Installing them now, into the system: apt-get update && apt-get install --no-install-recommends$missing"
-	say "This takes a minute or two. To install nothing: make test SPATE_TEST_DEPS=skip"
+	say "To install them into the system: apt-get update && apt-get install --no-install-recommends$missing"
+	if [ "$choice" = install ]; then
+		say "SPATE_TEST_DEPS=install: installing without asking."
+		return 0
+	fi
+	if [ "${CI:-}" = true ] || ! [ -t 0 ]; then
+		say "CI=true, or standard input is no terminal: installing without asking. To install nothing: SPATE_TEST_DEPS=skip"
+		return 0
+	fi
+	printf 'Install them now? It takes a minute or two. [y/N] ' >&2
+	read -r answer || answer=
+	case $answer in
+	y | Y | yes | Yes | YES) return 0 ;;
+	esac
+	say "Nothing is installed. SPATE_TEST_DEPS=skip does not ask again."
+	return 1
+}
+
+install() {
 	# A package must not start its service here: the tests run a server of their own.
 	(
 		export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
@@ -31,7 +50,7 @@ install() {
 				say "installing $package"
 				timeout 900 apt-get install -y -qq --no-install-recommends "$package" || say "could not install $package"
 			done
-	) >/dev/null
+	) >/dev/null </dev/null
 }
 
 missing=
@@ -39,10 +58,11 @@ has_postgres || missing="$missing postgresql"
 has_chromium || missing="$missing chromium"
 [ -z "$missing" ] && exit 0
 
-case ${SPATE_TEST_DEPS:-install} in
+choice=${SPATE_TEST_DEPS:-}
+case $choice in
 skip) say "SPATE_TEST_DEPS=skip: nothing is installed; missing:$missing" ;;
-install) if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then install; fi ;;
-*) say "SPATE_TEST_DEPS=$SPATE_TEST_DEPS: want skip or install; nothing is installed" ;;
+'' | install) if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ] && wanted; then install; fi ;;
+*) say "SPATE_TEST_DEPS=$choice: want skip or install; nothing is installed" ;;
 esac
 
 if ! has_postgres; then
