@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"spate/internal/bench"
 	"spate/internal/host/probe"
@@ -45,7 +46,7 @@ func runBench(ctx context.Context, p Process, cfg *config.Bench) (code int) {
 		}
 		defer func() {
 			if st := srv.Stats(); st.Lag.Lagging {
-				say(p.chat, "note: the embedded server fell behind its own clock (p99 %v): this machine is too busy for it, and the figures are its lateness too\n", st.Lag.P99)
+				say(p.chat, "note: the embedded server fell behind its own clock (p99 %v): this machine is too busy for it, and the figures are its lateness too\n", st.Lag.P99.Round(100*time.Microsecond))
 			}
 			_ = srv.Stop() // the run is over: nothing depends on how it ends
 		}()

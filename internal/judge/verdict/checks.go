@@ -119,7 +119,7 @@ func achievedRate(in *Input) Finding {
 		return unmeasured("No rate was set, so there is none to achieve.")
 	}
 	missing := math.Max(0, 1-*r.Achieved)
-	hint := "raise the limits of the client's host"
+	hint := "the client could not send that fast: lower the rate, or run it on more or quieter cores"
 	if in.Summary.Concurrency.Cap > 0 && in.Summary.Clocks.Queue.Max > 0 {
 		hint = "the concurrency cap held requests back: raise or drop --max-concurrency, or ask for a lower rate"
 	}

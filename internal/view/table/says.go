@@ -118,7 +118,7 @@ func (g *Grid) words(r Row, keep func(Factor) bool) string {
 	for i, f := range g.Factors {
 		if keep(f) && r.Settings[i] != "" {
 			text := r.Settings[i]
-			if workload(f) || f.Key == "model" || f.Key == "backend" {
+			if _, err := strconv.ParseFloat(text, 64); err == nil || workload(f) || f.Key == "model" || f.Key == "backend" { // a number alone says nothing
 				text = f.Title + " " + text
 			}
 			if !slices.Contains(parts, text) { // a label that repeats the setting

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -280,6 +281,17 @@ func TestSaysLeavesOutWhatMayNotBeUsed(t *testing.T) {
 	got = Says(judged(entries(t, page()), runs.PredictedLabel, runs.PredictedLabel, runs.PredictedLabel, runs.PredictedLabel), Options{})
 	if len(got) < 3 || got[0] != "These results are predicted by the simulator, not measured." {
 		t.Errorf("all predicted: %q", got)
+	}
+}
+
+// TestNumbersHaveTheirName: the second of two repeats is "repeat 2", not "2".
+func TestNumbersHaveTheirName(t *testing.T) {
+	set := judged(entries(t, page()), "VALID", "INVALID", "VALID", "VALID")
+	for i := range set {
+		set[i].Labels = map[string]string{"repeat": strconv.Itoa(i + 1)}
+	}
+	if got := Says(set, Options{}); len(got) == 0 || !strings.Contains(got[0], "1 of 4 results is INVALID and not compared: ") || !strings.Contains(got[0], "repeat 2") {
+		t.Errorf("says %q", got)
 	}
 }
 
