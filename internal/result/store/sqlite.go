@@ -42,6 +42,9 @@ func (s *Store) openSQLite(ctx context.Context, p place) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("make its folder: %w", err)
 	}
+	if f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err == nil { // SQLite would let everybody read it
+		_ = f.Close() // it is empty
+	}
 	err = s.connect(ctx, path, "rwc", false)
 	if err == nil || !isCode(err, sqliteReadOnly, sqliteCantOpen, sqlitePerm) {
 		return explainSQLite(err)

@@ -34,6 +34,17 @@ func TestPromisesNameTestsThatExist(t *testing.T) {
 	}
 }
 
+// TestFuzzingSpendsItsTimeOnInputs reads the recipe of make fuzz: without a bound, shrinking one input takes up to a
+// minute of the time that each target has.
+func TestFuzzingSpendsItsTimeOnInputs(t *testing.T) {
+	text := read(t, "Makefile")
+	for _, want := range []string{"FUZZSHRINK ?= 0s\n", "-fuzztime $(FUZZTIME) -fuzzminimizetime $(FUZZSHRINK)"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the Makefile has no %q", want)
+		}
+	}
+}
+
 // hasTest reports whether a package of that name, in whichever room, has a test.
 func hasTest(t *testing.T, pkg, name string) bool {
 	t.Helper()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -214,6 +215,67 @@ func TestOutOfFiles(t *testing.T) {
 			}
 		}
 		has(t, "findings", e.out, "ulimit -n")
+	}
+}
+
+// TestStoppedClientIsAFinding stops the client for two seconds of a closed loop.
+func TestStoppedClientIsAFinding(t *testing.T) {
+	t.Parallel()
+	srv := sim(t, serve.Config{Timetable: serve.TimetableConfig{TTFT: 10 * time.Millisecond, ITL: 20 * time.Millisecond}})
+	c := benchCmd(t, "--base-url", srv.URL(), "--num-prompts", "40", "--max-concurrency", "4", "--random-input-len", "12", "--random-output-len", "10")
+	c.start()
+	untilSent(t, srv, 8)
+	c.signal(syscall.SIGSTOP)
+	time.Sleep(2 * time.Second)
+	c.signal(syscall.SIGCONT)
+	e := c.wait()
+	for _, f := range e.balanced().Verdict.Findings {
+		if f.Name == "client_gap" {
+			if f.Level == verdict.OK || f.Figure < 1500 {
+				t.Errorf("%s: %v %s: %s", f.Level, f.Figure, f.Unit, f.Sentence)
+			}
+			return
+		}
+	}
+	t.Errorf("no finding tells of it\n%s", e.out)
+}
+
+// TestFilesAreTheirOwners has a run, a sweep and a launched server write all they can in a folder that everybody may read:
+// nobody else may read what they wrote.
+func TestFilesAreTheirOwners(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // that is the point
+		t.Fatal(err)
+	}
+	url := quick(t).URL()
+	self, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"bench", "--base-url", url, "--num-prompts", "3", "--isl", "8", "--osl", "2", "--output-dir", "run", "--save-result", "--save-detailed", "--plot-timeline", "--result-dir", "res"},
+		{"bench", "--base-url", url, "--num-prompts", "3", "--isl", "8", "--osl", "2"},
+		{"sweep", "--launch", self + " sim --port {port}", "--num-prompts", "2,3", "--isl", "8", "--osl", "2", "--output-dir", "sweep"},
+	} {
+		c := prepare(t, []string{"SPATE_STORE=" + filepath.Join(dir, "store.db")}, args...)
+		c.cmd.Dir = dir
+		c.want(cli.ExitDone)
+	}
+	n := 0
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		n++
+		info, err := d.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has the mode %v", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil || n < 20 {
+		t.Errorf("%d files and folders were looked at: %v", n, err)
 	}
 }
 
