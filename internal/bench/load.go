@@ -158,7 +158,7 @@ func (l *load) size(c *config.Bench) {
 	}
 }
 
-// workloadConfig translates the dataset's build.
+// workloadConfig translates the dataset's settings.
 func (s *session) workloadConfig() workload.Config {
 	w := build.Workload(s.Config, func(p string) (workload.File, error) { return infile.Dataset(p) }, s.tokens.skipped)
 	w.HF.Look(s.Getenv, s.Home)
@@ -203,24 +203,12 @@ func weighted(weights []float64, point float64) int {
 func (s *session) plan(l *load) error {
 	n := l.source.Count() // 0 when time alone bounds the run
 	l.expect = n
-	a, err := s.arrivals(l, n)
+	a, err := build.Planned(s.Config, n, l.source.Times)
 	if err != nil {
 		return err
 	}
 	l.plan, l.ramp, l.text = a.Plan, a.Ramp, a.Text
 	return nil
-}
-
-// arrivals are the dataset's own times where they are followed, else those the load asks for.
-func (s *session) arrivals(l *load, n int) (*build.Arrivals, error) {
-	if !s.Config.SelfTimed() {
-		return build.NewArrivals(&s.Config.Load, n)
-	}
-	times, err := l.source.Times()
-	if err != nil {
-		return nil, fmt.Errorf("follow the trace: %w", err)
-	}
-	return build.Timed(&s.Config.Load, times)
 }
 
 // warmup puts warm-up requests ahead of the measured ones, at the same law, so that measurement

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/load/build"
 	"spate/internal/load/workload"
-	"spate/internal/token/chat"
 	"spate/internal/token/tokenizer"
 )
 
@@ -47,7 +47,7 @@ func (s *session) loadTokens(ctx context.Context) (*tokens, error) {
 	if t.local, err = tokenizer.Load(path); err != nil {
 		return nil, fmt.Errorf("tokenizer %s: %w", name, err)
 	}
-	t.tmpl, err = template(t.local, s.Config.Body.ChatTemplate)
+	t.tmpl, err = build.Template(t.local, s.Config.Body.ChatTemplate, time.Now)
 	if err != nil {
 		s.note("the chat template of %s cannot be used: %v", name, err)
 	}
@@ -92,35 +92,6 @@ func (s *session) tryServerTokenizer(ctx context.Context) error {
 		return fmt.Errorf("--tokenizer server: %w", err)
 	}
 	return nil
-}
-
-// template wraps the model's chat template, if it has one.
-func template(t *tokenizer.Tokenizer, kwargs []byte) (workload.Template, error) {
-	cfg := t.Config()
-	if cfg.ChatTemplate == "" {
-		return nil, nil
-	}
-	parsed, err := chat.Parse(cfg.ChatTemplate)
-	if err != nil {
-		return nil, err
-	}
-	in := chat.Input{AddGenerationPrompt: true, BOS: cfg.BOS, EOS: cfg.EOS, Now: time.Now, Extra: map[string]any{}}
-	if len(kwargs) > 0 {
-		v, err := chat.DecodeJSON(kwargs)
-		if err != nil {
-			return nil, fmt.Errorf("--chat-template-kwargs: %w", err)
-		}
-		if d, ok := v.(*chat.Dict); ok {
-			for k, v := range d.All() {
-				in.Extra[k] = v
-			}
-		}
-	}
-	return func(user string) (string, error) {
-		one := in
-		one.Messages = []chat.Message{{Role: "user", Content: user}}
-		return parsed.Render(one)
-	}, nil
 }
 
 // workload is the tokenizer as datasets take it.

@@ -1,25 +1,20 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"spate/internal/call"
 	"spate/internal/forecast/predict"
 	"spate/internal/load/build"
 	"spate/internal/load/workload"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
-	"spate/internal/sim/cluster"
-	"spate/internal/sim/kv"
 	"spate/internal/token/tokenizer"
 )
 
@@ -100,52 +95,33 @@ func newLoad(p Process, command string, c *config.Bench) (*predict.Load, error) 
 	if n := c.Load.NumWarmups; n > 0 || c.Load.WarmupDuration > 0 {
 		say(p.Stderr, "note: warm-up requests are not predicted; the server begins idle\n")
 	}
-	if c.SelfTimed() || c.Dataset.Talks() {
-		return nil, usage{"spate " + command, errors.New("neither a trace's own times nor conversations are predicted: " +
-			"--no-self-timed with --request-rate takes a trace's prompts at a rate")}
+	prompts, err := localPrompts(p, c)
+	if err != nil {
+		return nil, usage{"spate " + command, err}
 	}
-	var l *predict.Load
-	var err error
-	if lengthsKnown(&c.Dataset) {
-		l, err = predict.NewLoad(c)
-	} else {
-		l, err = loadFromFile(p, c)
-	}
+	l, err := predict.NewLoad(c, prompts)
 	if err != nil {
 		return nil, usage{"spate " + command, err}
 	}
 	return l, nil
 }
 
-// lengthsKnown reports whether requests can be had without making prompts: random ones by their lengths,
-// and conversations by the well-known spread of theirs when no file is named.
-func lengthsKnown(d *config.Dataset) bool {
-	return d.Name == config.DatasetRandom || d.Name == config.DatasetShareGPT && d.Path == ""
-}
-
-// loadFromFile makes the very prompts that bench would send, and keeps what the server's time depends on.
-func loadFromFile(p Process, c *config.Bench) (*predict.Load, error) {
+// localPrompts are what prompts are made with where no server is asked.
+func localPrompts(p Process, c *config.Bench) (predict.Prompts, error) {
+	out := predict.Prompts{Look: func(h *workload.HF) { h.Look(p.getenv, p.home()) }}
 	tok, err := localTokenizer(p, &c.Model)
+	if err != nil || tok == nil {
+		if err == nil && c.Dataset.Path != "" {
+			say(p.Stderr, "note: no tokenizer at hand (--tokenizer PATH): lengths are estimates by words\n")
+		}
+		return out, err
+	}
+	out.Tokenizer = tok
+	out.Template, err = build.Template(tok, c.Body.ChatTemplate, time.Now)
 	if err != nil {
-		return nil, err
+		say(p.Stderr, "note: the chat template cannot be used: %v\n", err)
 	}
-	if tok == nil {
-		say(p.Stderr, "note: no tokenizer at hand (--tokenizer PATH): lengths are estimates, and prompts are taken to share nothing\n")
-	}
-	wcfg := build.Workload(c, openDataset, c.Model.SkipTokenizerInit)
-	wcfg.HF.Look(p.getenv, p.home())
-	wcfg.SkipTemplate = true // a template adds tokens, and which one is the server's affair
-	return predict.NewLoadFrom(c, func(n int) ([]predict.Request, error) {
-		if c.Load.NumPrompts == 0 && (wcfg.Endless || c.Dataset.Name != config.DatasetCustom) {
-			wcfg.N = n
-		}
-		stream, err := workload.New(wcfg, workload.Wrap(tok), nil)
-		if err != nil {
-			return nil, err
-		}
-		list, err := drained(stream, tok, n)
-		return list, errors.Join(err, stream.Close())
-	})
+	return out, nil
 }
 
 // localTokenizer finds the tokenizer that was named, or that of the model if it lies on this machine.
@@ -169,51 +145,4 @@ func localTokenizer(p Process, m *config.Model) (*tokenizer.Tokenizer, error) {
 		return nil, fmt.Errorf("tokenizer %s: %w", name, err)
 	}
 	return tok, nil
-}
-
-// drained takes n requests out of a stream.
-func drained(stream *workload.Stream, tok *tokenizer.Tokenizer, n int) ([]predict.Request, error) {
-	var enc *tokenizer.Encoder
-	if tok != nil {
-		enc = tok.NewEncoder()
-	}
-	var out []predict.Request
-	for len(out) < n {
-		r, err := stream.Next(context.Background())
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, fmt.Errorf("make requests: %w", err)
-		}
-		one := predict.Request{Call: cluster.Call{Prompt: segments(&r, enc, len(out)), Out: max(1, r.MaxOut)}}
-		one.MaxOut = one.Out
-		out = append(out, one)
-	}
-	return out, nil
-}
-
-// promptBlock is the number of tokens that get a name together.
-const promptBlock = 16
-
-// segments name a prompt for the prefix cache: equal beginnings have equal names.
-func segments(r *call.Request, enc *tokenizer.Encoder, index int) []kv.Segment {
-	ids := r.Prompt.IDs
-	if text := r.Prompt.Text + string(r.Prompt.Messages); enc != nil && len(ids) == 0 && text != "" {
-		ids = enc.Encode(nil, text, true)
-	}
-	if len(ids) == 0 {
-		return []kv.Segment{{Stream: 1<<50 + uint64(index), Len: max(1, r.In.N)}}
-	}
-	var out []kv.Segment
-	for len(ids) > 0 {
-		n := min(promptBlock, len(ids))
-		h := fnv.New64a()
-		for _, id := range ids[:n] {
-			_, _ = h.Write([]byte{byte(id), byte(id >> 8), byte(id >> 16), byte(id >> 24)}) // a hash takes all
-		}
-		out = append(out, kv.Segment{Stream: h.Sum64() | 1, Len: n})
-		ids = ids[n:]
-	}
-	return out
 }

@@ -17,7 +17,6 @@ import (
 
 	"spate/internal/bench"
 	"spate/internal/call"
-	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/host/launch"
 	"spate/internal/result"
@@ -242,7 +241,9 @@ func (m *measuring) embedded(ctx context.Context, cfg *config.Bench) (*serve.Ser
 
 // predicted makes one run in virtual time.
 func (m *measuring) predicted(cfg *config.Bench, command []string) (*result.Run, []call.Record, error) {
-	l, err := predict.NewLoad(cfg)
+	silent := m.p
+	silent.Stderr = io.Discard // notes would come again for every point
+	l, err := newLoad(silent, "sweep", cfg)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -3,8 +3,6 @@ package predict
 import (
 	"errors"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -12,10 +10,8 @@ import (
 	"spate/internal/judge/metrics"
 	"spate/internal/load/build"
 	"spate/internal/load/schedule"
-	"spate/internal/rng"
 	"spate/internal/settings/config"
 	"spate/internal/sim/cluster"
-	"spate/internal/sim/kv"
 )
 
 // Load is a workload of the user's own.
@@ -27,36 +23,28 @@ type Load struct {
 	Seed     uint64
 	Until    time.Duration // nothing is sent at or after this time; 0: no bound
 	Grace    time.Duration // what is under way then may take this much longer; negative: for ever
-	source   Source        // of more requests, for a closed loop that ends by time
+	source   source        // of more requests, for a closed loop that ends by time
 	asked    int           // requests the user asked for, 0: as many as the time allows
 	due      bool          // requests have times
 	sent     int           // requests sent in the run predicted last
+	took     time.Duration // how long that was
 }
 
-// Source makes the first n requests of a workload, fewer where it has no more. They have no due times.
-type Source func(n int) ([]Request, error)
-
-// NewLoad makes the requests that spate bench would send, as far as a server's time depends on them:
-// lengths, shared beginnings and due times, but no text.
-func NewLoad(c *config.Bench) (*Load, error) {
-	return NewLoadFrom(c, func(n int) ([]Request, error) { return ownRequests(c, n) })
-}
-
-// NewLoadFrom is NewLoad with requests from elsewhere: datasets that only a file knows.
-func NewLoadFrom(c *config.Bench, source Source) (*Load, error) {
-	n := c.Load.NumPrompts
-	if n < 0 || n > maxPrompts {
+// NewLoad makes the requests that spate bench would send for the same settings: lengths, shared beginnings and due
+// times.
+func NewLoad(c *config.Bench, p Prompts) (*Load, error) {
+	if n := c.Load.NumPrompts; n < 0 || n > maxPrompts {
 		return nil, fmt.Errorf("--num-prompts has to be between 1 and %d for a prediction", maxPrompts)
 	}
-	l := &Load{Rate: float64(c.Load.RequestRate), Seed: uint64(c.Load.Seed), Grace: c.Load.GracePeriod, source: source}
-	if n == 0 && c.Dataset.Name == config.DatasetCustom && c.Load.Duration == 0 && len(c.Load.Stages) == 0 {
-		list, err := source(maxPrompts) // every row of the file
-		if err != nil {
-			return nil, err
-		}
-		n = len(list)
+	if c.Dataset.Talks() {
+		return nil, errors.New("conversations are not predicted: what a turn asks depends on the answer before")
 	}
-	a, err := build.NewArrivals(&c.Load, n)
+	l := &Load{Rate: float64(c.Load.RequestRate), Seed: uint64(c.Load.Seed), Grace: c.Load.GracePeriod, source: newSource(c, p)}
+	n, times, err := l.source.count()
+	if err != nil {
+		return nil, err
+	}
+	a, err := build.Planned(c, n, func() ([]time.Duration, error) { return times, nil })
 	if err != nil {
 		return nil, err
 	}
@@ -98,65 +86,13 @@ const firstGuess = 64
 // take makes the first n requests.
 func (l *Load) take(n int) error {
 	var err error
-	if l.Requests, err = l.source(n); err != nil {
+	if l.Requests, err = l.source.first(n); err != nil {
 		return err
 	}
 	if len(l.Requests) == 0 {
 		return errors.New("the dataset gives no request")
 	}
 	return nil
-}
-
-// ownRequests draws the lengths of a dataset.
-func ownRequests(c *config.Bench, n int) ([]Request, error) {
-	d := &c.Dataset
-	draw := rng.New(uint64(c.Load.Seed), "predict.own")
-	list := make([]Request, n)
-	switch d.Name {
-	case config.DatasetRandom:
-		in, out := given(d.InputLen, d.Random.InputLen), given(d.OutputLen, d.Random.OutputLen)
-		for i := range list {
-			prompt := []kv.Segment{{Stream: uint64(i) + 1, Len: between(draw, d, in, d.Random.RangeRatio.Input)}}
-			if d.Random.PrefixLen > 0 {
-				prompt = append([]kv.Segment{{Stream: freshStreams, Len: d.Random.PrefixLen}}, prompt...)
-			}
-			list[i].Call = cluster.Call{Prompt: prompt, Out: between(draw, d, out, d.Random.RangeRatio.Output)}
-		}
-	case config.DatasetShareGPT:
-		w := Workload{Completed: n, In: chatMeanIn * n, Out: given(d.OutputLen, chatMeanOut) * n}
-		in, out := w.chat(draw)
-		for i := range list {
-			list[i].Call = cluster.Call{Prompt: []kv.Segment{{Stream: uint64(i) + 1, Len: in[i]}}, Out: out[i]}
-		}
-	default:
-		return nil, fmt.Errorf("the lengths of dataset %q are known to its file only, and none was read", d.Name)
-	}
-	for i := range list {
-		list[i].MaxOut = list[i].Out
-	}
-	return list, nil
-}
-
-// between draws a length around another, in the meaning the ratio has.
-func between(draw *rand.Rand, d *config.Dataset, length int, ratio float64) int {
-	low, high := float64(length)*(1-ratio), float64(length)*(1+ratio)
-	if d.Random.Meaning == config.RatioV6 {
-		low, high = float64(length)*ratio, float64(length)
-	}
-	return max(1, int(math.Round(low))+draw.IntN(max(1, int(math.Round(high))-int(math.Round(low))+1)))
-}
-
-// Mean lengths of ShareGPT conversations as benchmark clients pick them.
-const (
-	chatMeanIn  = 226
-	chatMeanOut = 199
-)
-
-func given(v *int, other int) int {
-	if v != nil {
-		return *v
-	}
-	return other
 }
 
 // Own is a predicted run.
@@ -185,7 +121,7 @@ func (l *Load) Run(p *profile.Profile, seed uint64, intervals bool) (*Own, error
 		}
 		all = append(all, m)
 	}
-	l.sent = len(res.Requests)
+	l.sent, l.took = len(res.Requests), res.Duration
 	out.Low, out.High = bounds(all)
 	return out, nil
 }
@@ -230,7 +166,7 @@ func (l *Load) endless() bool { return l.Until > 0 && !l.due && l.asked == 0 }
 // Plan is what the figures of the run predicted last depend on beside its records.
 func (l *Load) Plan(percentiles []float64) metrics.Run {
 	return metrics.Run{
-		Due: l.sent, Requested: l.asked, RequestRate: l.Rate, MaxConcurrency: l.Slots,
+		End: l.took, Due: l.sent, Requested: l.asked, RequestRate: l.Rate, MaxConcurrency: l.Slots,
 		Percentiles: slices.Clone(percentiles), Tokenizer: true, Seed: l.Seed,
 	}
 }

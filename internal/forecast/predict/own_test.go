@@ -2,7 +2,10 @@ package predict
 
 import (
 	"bytes"
+	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,8 +14,6 @@ import (
 	"spate/internal/forecast/profile"
 	"spate/internal/load/build"
 	"spate/internal/settings/config"
-	"spate/internal/sim/cluster"
-	"spate/internal/sim/kv"
 )
 
 // settings are bench's, for short random prompts.
@@ -50,7 +51,7 @@ func TestLoadsAreDueAsBenchSendsThem(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := settings(c.change)
-			l, err := NewLoad(cfg)
+			l, err := NewLoad(cfg, Prompts{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,7 +88,7 @@ func TestClosedLoopEndsByTime(t *testing.T) {
 		cfg := settings(func(c *config.Bench) {
 			c.Load.NumPrompts, c.Load.MaxConcurrency, c.Load.Duration, c.Load.GracePeriod = 0, &three, 60*time.Second, grace
 		})
-		l, err := NewLoad(cfg)
+		l, err := NewLoad(cfg, Prompts{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,25 +117,31 @@ func TestClosedLoopEndsByTime(t *testing.T) {
 	}
 }
 
-// TestLoadFromElsewhere takes requests of a dataset nobody but its source knows.
-func TestLoadFromElsewhere(t *testing.T) {
-	cfg := settings(func(c *config.Bench) { c.Dataset.Name, c.Load.NumPrompts = config.DatasetCustom, 0 })
-	rows := []Request{}
-	for i := range 7 {
-		rows = append(rows, Request{Call: cluster.Call{Prompt: []kv.Segment{{Stream: uint64(i), Len: 10}}, Out: 3}})
-	}
-	l, err := NewLoadFrom(cfg, func(n int) ([]Request, error) { return slices.Clone(rows[:min(n, len(rows))]), nil })
-	if err != nil || len(l.Requests) != 7 {
-		t.Fatalf("%v, %d requests", err, len(l.Requests))
-	}
-	if _, err := NewLoad(cfg); err == nil || !strings.Contains(err.Error(), "custom") {
+// TestLoadFromFile takes every row of a file; without a tokenizer words stand for tokens.
+func TestLoadFromFile(t *testing.T) {
+	cfg := settings(func(c *config.Bench) {
+		c.Dataset.Name, c.Load.NumPrompts, c.Dataset.Custom.OutputLen = config.DatasetCustom, 0, 3
+	})
+	if _, err := NewLoad(cfg, Prompts{}); err == nil || !strings.Contains(err.Error(), "custom") {
 		t.Errorf("a dataset without its file: %v", err)
+	}
+	cfg.Dataset.Path = filepath.Join(t.TempDir(), "rows.jsonl")
+	rows := ""
+	for i := range 7 {
+		rows += fmt.Sprintf("{\"prompt\": \"row %d has ten words of which this is one\"}\n", i)
+	}
+	if err := os.WriteFile(cfg.Dataset.Path, []byte(rows), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := NewLoad(cfg, Prompts{})
+	if err != nil || len(l.Requests) != 7 {
+		t.Fatalf("%v, %+v", err, l)
 	}
 	var log bytes.Buffer
 	if err := l.Log(toy(), 0, &log); err != nil {
 		t.Fatal(err)
 	}
-	if lines := strings.Split(strings.TrimSpace(log.String()), "\n"); len(lines) != 4 || !strings.HasPrefix(lines[0], "Iteration(0): 7 context requests, 64 context tokens, 0 generation requests") {
+	if lines := strings.Split(strings.TrimSpace(log.String()), "\n"); len(lines) != 4 || !strings.HasPrefix(lines[0], "Iteration(0): 5 context requests, 64 context tokens, 0 generation requests") {
 		t.Errorf("log:\n%s", log.String())
 	}
 }

@@ -94,7 +94,7 @@ func predictedRun(t *testing.T, prof *profile.Profile, name string, seed uint64,
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := predict.NewLoad(r.Bench)
+	l, err := predict.NewLoad(r.Bench, predict.Prompts{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ package build
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"spate/internal/load/media"
 	"spate/internal/load/schedule"
@@ -62,6 +63,19 @@ func NewArrivals(c *config.Load, n int) (*Arrivals, error) {
 		a.Text += fmt.Sprintf(", for %v", c.Duration)
 	}
 	return a, nil
+}
+
+// Planned are the arrivals of a run whose dataset gives n requests: at the dataset's own times where the settings say
+// so, else at those the load asks for.
+func Planned(c *config.Bench, n int, times func() ([]time.Duration, error)) (*Arrivals, error) {
+	if !c.SelfTimed() {
+		return NewArrivals(&c.Load, n)
+	}
+	list, err := times()
+	if err != nil {
+		return nil, fmt.Errorf("follow the trace: %w", err)
+	}
+	return Timed(&c.Load, list)
 }
 
 // slept is schedule.Slept, without end where n is 0.

@@ -47,7 +47,7 @@ type Virtual struct {
 
 // NewVirtual checks that the file's server can be simulated.
 func NewVirtual(f *File, prof *profile.Profile, resolve Resolve) (*Virtual, error) {
-	v := &Virtual{File: f, Profile: prof, Load: predict.NewLoad, Resolve: resolve, Start: time.Minute, loads: map[string]*predict.Load{}}
+	v := &Virtual{File: f, Profile: prof, Load: withoutTokenizer, Resolve: resolve, Start: time.Minute, loads: map[string]*predict.Load{}}
 	if !f.vllm() {
 		return nil, fmt.Errorf("the simulator knows what flags of vllm serve do, not those of %s", cmp.Or(f.Server.Kind, "this server"))
 	}
@@ -71,6 +71,9 @@ func NewVirtual(f *File, prof *profile.Profile, resolve Resolve) (*Virtual, erro
 	}
 	return v, nil
 }
+
+// withoutTokenizer makes requests by words.
+func withoutTokenizer(c *config.Bench) (*predict.Load, error) { return predict.NewLoad(c, predict.Prompts{}) }
 
 // Try implements Runner.
 func (v *Virtual) Try(_ context.Context, step Step) (Observation, error) {

@@ -24,7 +24,7 @@ func (s *server) simulate(load float64, requests int, seed uint64) ([]call.Recor
 	if err != nil {
 		return nil, metrics.Run{}, err
 	}
-	l, err := predict.NewLoad(cfg)
+	l, err := predict.NewLoad(cfg, predict.Prompts{})
 	if err != nil {
 		return nil, metrics.Run{}, fmt.Errorf("%s: %w", s.Name, err)
 	}

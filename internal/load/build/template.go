@@ -1,0 +1,39 @@
+package build
+
+import (
+	"fmt"
+	"time"
+
+	"spate/internal/load/workload"
+	"spate/internal/token/chat"
+	"spate/internal/token/tokenizer"
+)
+
+// Template is a tokenizer's chat template with the arguments given for it; nil where it has none.
+func Template(t *tokenizer.Tokenizer, kwargs []byte, now func() time.Time) (workload.Template, error) {
+	cfg := t.Config()
+	if cfg.ChatTemplate == "" {
+		return nil, nil
+	}
+	parsed, err := chat.Parse(cfg.ChatTemplate)
+	if err != nil {
+		return nil, err
+	}
+	in := chat.Input{AddGenerationPrompt: true, BOS: cfg.BOS, EOS: cfg.EOS, Now: now, Extra: map[string]any{}}
+	if len(kwargs) > 0 {
+		v, err := chat.DecodeJSON(kwargs)
+		if err != nil {
+			return nil, fmt.Errorf("--chat-template-kwargs: %w", err)
+		}
+		if d, ok := v.(*chat.Dict); ok {
+			for k, v := range d.All() {
+				in.Extra[k] = v
+			}
+		}
+	}
+	return func(user string) (string, error) {
+		one := in
+		one.Messages = []chat.Message{{Role: "user", Content: user}}
+		return parsed.Render(one)
+	}, nil
+}
