@@ -73,7 +73,7 @@ there is one for the host, server and workload: a difference below it is no diff
 				need = 1
 			}
 			if len(args) < need {
-				return fmt.Errorf("%d results named, at least %d needed", len(args), need)
+				return fmt.Errorf("%s named, at least %d needed", count(len(args), "result"), need)
 			}
 			return nil
 		},

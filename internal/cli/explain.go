@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -8,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate/internal/judge/explain"
-	"spate/internal/result/runs"
 )
 
 // explanation is one result with what limited it, for programs.
@@ -21,6 +21,7 @@ type explanation struct {
 // newExplain is `spate explain RUN...`.
 func newExplain(p Process) *cobra.Command {
 	var asJSON bool
+	var place string
 	cmd := &cobra.Command{
 		Use:   "explain [flags] RUN...",
 		Short: "Say what limited a run, on what evidence, and what to try next",
@@ -29,29 +30,32 @@ a prefix cache that was warm, or nothing but the load that was asked for. Each c
 rests on, how sure it is, and the flag or experiment to try next. Where the figures do not tell, it says so and
 names what would be needed.
 
-It takes spate's run folders, folders of them, and files of any kind 'spate import' reads. A run folder knows
+It takes spate's run folders, folders of them, files of any kind 'spate import' reads, and ids and queries of
+the store ('last' is the newest). A run folder knows
 most: records of single requests, the server's counters each second, its log (--server-log). A summary with the
 engine's stats lines beside it knows much; a bare summary tells what Little's law and its latencies tell.`,
-		Example: `  spate explain spate-runs/20261115-120000-model-1a2b
+		Example: `  spate explain last
+  spate explain spate-runs/20261115-120000-model-1a2b
   spate explain results.md                      every block in a page
   spate explain spate-runs --json | jq '.[].causes[0].cause'`,
-		Args: atLeastOne("run folder or file"),
-		RunE: func(_ *cobra.Command, refs []string) error {
-			return runExplain(p, refs, asJSON)
+		Args: atLeastOne("run folder, file or id of the store"),
+		RunE: func(cmd *cobra.Command, refs []string) error {
+			return runExplain(cmd.Context(), p, place, refs, asJSON)
 		},
 	}
+	cmd.Flags().StringVar(&place, "store", "", storeHelp)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print an array, one object per result")
 	return cmd
 }
 
-func runExplain(p Process, refs []string, asJSON bool) error {
-	set, err := runs.Read(refs, p.Stdin)
+func runExplain(ctx context.Context, p Process, place string, refs []string, asJSON bool) error {
+	set, err := (&reportFlags{store: place}).find(ctx, p, refs)
 	if err != nil {
 		return err
 	}
 	list := []explanation{}
-	for i := range set.Entries {
-		if e := &set.Entries[i]; e.Measured() {
+	for i := range set {
+		if e := &set[i]; e.Measured() {
 			list = append(list, explanation{ID: e.ID, Name: e.Name, Causes: explain.Of(&e.Result, e.Run)})
 		}
 	}
