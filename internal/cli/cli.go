@@ -139,14 +139,13 @@ func newRoot(p Process) *cobra.Command {
 		Args:          cobra.ArbitraryArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Version:       versionText(),
 		RunE:          runRoot,
 	}
 	root.SetArgs(simArgs(p.Args))
 	root.SetIn(p.Stdin)
 	root.SetOut(p.Stdout)
 	root.SetErr(p.Stderr)
-	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().BoolP("version", "v", false, "version for spate") // cobra's own needs a template, and those 5 MB
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		switch {
 		case cmd == root && !strings.HasPrefix(p.Args[0], "-"):
@@ -210,6 +209,9 @@ func atLeastOne(what string) cobra.PositionalArgs {
 
 // runRoot gets what no command took.
 func runRoot(cmd *cobra.Command, args []string) error {
+	if asked, err := cmd.Flags().GetBool("version"); err == nil && asked {
+		return writeVersion(cmd.OutOrStdout())
+	}
 	if len(args) == 0 {
 		return cmd.Help()
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -42,11 +43,13 @@ func newVersion(p Process) *cobra.Command {
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			if _, err := fmt.Fprintln(p.Stdout, versionText()); err != nil {
-				return fmt.Errorf("write to standard output: %w", err)
-			}
-			return nil
-		},
+		RunE:  func(*cobra.Command, []string) error { return writeVersion(p.Stdout) },
 	}
+}
+
+func writeVersion(w io.Writer) error {
+	if _, err := fmt.Fprintln(w, versionText()); err != nil {
+		return fmt.Errorf("write to standard output: %w", err)
+	}
+	return nil
 }

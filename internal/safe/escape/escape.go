@@ -1,7 +1,7 @@
 // Package escape makes text that came from a server, a file or the network harmless in what it is written to: a
-// terminal, a Markdown page, a CSV table. One function per kind of output; the writers of package cli, table,
+// terminal, an HTML or Markdown page, a CSV table. One function per kind of output; the writers of package cli, table,
 // runs and the like call it at the last moment, so that figures and names stay as they are everywhere else.
-// HTML is html/template's business and a script's text is JSON; Policy says what a page may do.
+// A script's text is JSON; Policy says what a page may do.
 package escape
 
 import (
@@ -52,6 +52,28 @@ func Line(s string) string { return Terminal(strings.Join(strings.Fields(s), " "
 
 // XML is text that may stand in XML, SVG included, once its markup is escaped.
 func XML(s string) string { return Line(s) }
+
+// Raw is a text that HTML fills in as it is: styles and scripts of our own, JSON without <, > and &.
+type Raw string
+
+var htmlText = strings.NewReplacer("\x00", "\ufffd", "&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;")
+
+// HTML fills values into markup of our own as Sprintf does. No value can become markup, be it in an element's text or
+// in an attribute's value within quotes; into scripts, styles and addresses only Raw may go.
+func HTML(markup string, values ...any) string {
+	safe := make([]any, len(values))
+	for i, v := range values {
+		switch v := v.(type) {
+		case Raw:
+			safe[i] = string(v)
+		case int, float64:
+			safe[i] = v
+		default:
+			safe[i] = htmlText.Replace(fmt.Sprint(v))
+		}
+	}
+	return fmt.Sprintf(markup, safe...)
+}
 
 var markup = strings.NewReplacer(
 	`\`, `\\`, "|", `\|`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "`", "\\`", "*", `\*`, "[", `\[`, "]", `\]`,

@@ -107,3 +107,16 @@ func FuzzEscape(f *testing.F) {
 		}
 	})
 }
+
+func TestHTMLFillsInNoMarkup(t *testing.T) {
+	const evil = "<b a='1' b=\"2\">&amp;\x00%s"
+	got := HTML(`<p title="%s">%s %d %v %s</p>`, evil, evil, 3, 0.5, Raw("<i>"))
+	const safe = "&lt;b a=&#39;1&#39; b=&#34;2&#34;&gt;&amp;amp;\ufffd%s"
+	if want := `<p title="` + safe + `">` + safe + ` 3 0.5 <i></p>`; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	type name string // whatever has a text may have markup in it
+	if got := HTML("%s", name("<")); got != "&lt;" {
+		t.Errorf("a named type became %q", got)
+	}
+}

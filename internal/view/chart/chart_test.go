@@ -46,7 +46,7 @@ func TestTimelinePageStandsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	html := b.String()
-	if n := strings.Count(html, "</script>"); n != 1 {
+	if n := strings.Count(html, "</script>"); n != 1 || strings.Contains(html, "%!") {
 		t.Errorf("%d script ends: a request's name can break out of the data", n)
 	}
 	if regexp.MustCompile(`(src|href)=|https?://`).MatchString(html) {

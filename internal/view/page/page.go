@@ -3,17 +3,15 @@
 // report command writes what it returns.
 //
 // Read this file first, then data.go (what the charts are made of), results.go and run.go (what is there without
-// JavaScript). assets holds the page itself: scale.js, chart.js and pointer.js are a small chart library,
-// waterfall.js draws requests and page.js puts them into the page.
+// JavaScript); html.go writes it down. assets holds what runs in the browser: scale.js, chart.js and pointer.js are
+// a small chart library, waterfall.js draws requests and page.js puts them into the page.
 package page
 
 import (
-	"bytes"
 	"cmp"
 	"embed"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"io"
 	"slices"
 	"strings"
@@ -57,11 +55,10 @@ const manyRuns = 40
 // unfolded is how many sentences of a section are shown at once.
 const unfolded = 8
 
-// view is what the template fills in.
+// view is what html.go writes.
 type view struct {
 	CSP, Title, Subtitle, Footer string
-	Style                        template.CSS
-	Script, Data                 template.JS
+	Style, Script, Data          escape.Raw
 	Nav                          []link
 	Says                         []string
 	Cards                        []card
@@ -113,19 +110,8 @@ func write(w io.Writer, set []runs.Entry, opt Options, records recordsOf) error 
 	if err != nil {
 		return err
 	}
-	page, err := template.New("page.html").Funcs(template.FuncMap{
-		"spans":   func(s string) []string { return strings.Split(s, "`") }, // every second one was quoted as code
-		"odd":     func(i int) bool { return i%2 == 1 },
-		"firstOf": func(all []string) []string { return all[:min(len(all), unfolded)] },
-		"restOf":  func(all []string) []string { return all[min(len(all), unfolded):] },
-	}).ParseFS(assets, "assets/page.html")
-	if err != nil {
-		return fmt.Errorf("parse page: %w", err)
-	}
-	var out bytes.Buffer
-	if err := page.Execute(&out, v); err != nil {
-		return fmt.Errorf("fill in page: %w", err)
-	}
+	var out html
+	out.page(v)
 	if _, err := out.WriteTo(w); err != nil {
 		return fmt.Errorf("write page: %w", err)
 	}
@@ -179,7 +165,7 @@ func newView(set []runs.Entry, d *data, opt Options) (*view, error) {
 }
 
 // embed puts style, script and data into the page, and the hashes of what may run into its policy: nothing
-// else does, even if a result's text should find its way past the template.
+// else does, even if a result's text should become markup.
 func (v *view) embed(d *data) error {
 	style, err := assets.ReadFile("assets/style.css")
 	if err != nil {
@@ -197,9 +183,9 @@ func (v *view) embed(d *data) error {
 	if err != nil {
 		return fmt.Errorf("encode chart data: %w", err)
 	}
-	v.Style = template.CSS(style) //nolint:gosec // our own file
-	v.Script = template.JS(script.String())
-	v.Data = template.JS(encoded) //nolint:gosec // JSON with <, > and & escaped
+	v.Style = escape.Raw(style)
+	v.Script = escape.Raw(script.String())
+	v.Data = escape.Raw(encoded)
 	v.CSP = escape.Policy(string(v.Script), string(style))
 	return nil
 }

@@ -200,6 +200,9 @@ func TestPageHasEveryView(t *testing.T) {
 			t.Errorf("the page lacks %q", text)
 		}
 	}
+	if i := bytes.Index(page, []byte("%!")); i >= 0 {
+		t.Errorf("markup and what is filled in do not match: %s", page[max(0, i-80):i+40])
+	}
 	if n := len(d.Charts["percentiles:ttft"].Lines); n != 4 {
 		t.Errorf("%d lines of percentiles, with the other tool's it should be 4", n)
 	}
