@@ -135,8 +135,8 @@ func (h *hunt) probe(ctx context.Context, key string, p capacity.Probe) (*capaci
 	return obs, h.work.Note(sweep.Entry{Event: "done", Key: key, Data: data})
 }
 
-// settings are those of one probe: the load, how many requests, and a seed of its own, since probes
-// with the same arrivals would agree more than they should.
+// settings are those of one probe: the load, how many requests, and a seed of its own, since probes with the same
+// arrivals would agree more than they should, those of loads beside each other too.
 func (h *hunt) settings(p capacity.Probe) (*config.Bench, []string, error) {
 	load := strconv.FormatFloat(p.Load, 'f', -1, 64)
 	extra := []string{"--request-rate=" + load}
@@ -150,7 +150,7 @@ func (h *hunt) settings(p capacity.Probe) (*config.Bench, []string, error) {
 	if !plain.Has("num-prompts") && plain.Load.Duration == 0 {
 		extra = append(extra, "--num-prompts="+strconv.Itoa(capacity.Requests(p.Load, h.o.time*time.Duration(p.Times), h.o.search.By)))
 	}
-	extra = append(extra, "--seed="+strconv.FormatInt(plain.Load.Seed+int64(p.Repeat)-1, 10))
+	extra = append(extra, "--seed="+strconv.FormatInt(plain.Load.Seed+int64(p.Number)-1, 10))
 	args := append(append([]string{}, h.args...), extra...)
 	cfg, err := h.m.p.resolve(args)
 	if err != nil {
@@ -229,7 +229,7 @@ func (h *hunt) look(live *driver.Live, watch *capacity.Watch, end chan<- struct{
 func (h *hunt) observation(p capacity.Probe, run *result.Run, watch *capacity.Watch) *capacity.Observation {
 	s := &run.Summary
 	obs := &capacity.Observation{
-		Load: p.Load, Repeat: p.Repeat, Requests: s.Completed + s.Failed, Readings: capacity.Read(h.o.search.Objectives, s), Growth: watch.Growth(),
+		Load: p.Load, Repeat: p.Repeat, Requests: s.Completed + s.Failed, Readings: capacity.Read(h.o.search.Objectives, s), Growth: watch.Growth(), Busy: watch.Busy(),
 		Served: s.RequestThroughput, Life: s.E2EL.Mean / 1e3, Grade: string(run.Verdict.Grade), Run: run.Dir,
 	}
 	obs.Check, obs.Invalid = capacity.Unusable(&run.Verdict)

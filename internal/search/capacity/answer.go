@@ -184,6 +184,9 @@ func (s *Search) notes(low, high *level) []string {
 		if high != nil && l.load > high.load && s.stateOf(l) == Met {
 			out = append(out, fmt.Sprintf("%s %s meets the objectives although %s misses them: the server is not the same at all times", num(l.load), s.opt.By.Unit(), num(high.load)))
 		}
+		if s.own(l) == Met && s.stateOf(l) == Unclear {
+			out = append(out, fmt.Sprintf("%s %s kept the objectives while it was probed, but the server is only sure to serve %s when it is never idle: a queue may still grow", num(l.load), s.opt.By.Unit(), num(s.busy(l).atLeast())))
+		}
 		invalid = append(invalid, l.left...)
 		if l.lost() {
 			known := "nothing is known of this load"

@@ -93,8 +93,9 @@ func usable(o config.Objective) error {
 // Probe is one measurement to make.
 type Probe struct {
 	Load   float64
-	Repeat int // from 1
+	Repeat int // of this load, from 1
 	Times  int // as long as the shortest
+	Number int // in the search, from 1: what it draws at random should be its own
 }
 
 // Observation is what a probe showed.
@@ -105,6 +106,7 @@ type Observation struct {
 	Requests  int       `json:"requests"` // that came to an end
 	Readings  []Reading `json:"readings"` // one per objective
 	Growth    Growth    `json:"queue_growth"`
+	Busy      Service   `json:"never_idle,omitzero"` // in the second half, where it was not idle
 	Saturated bool      `json:"saturated,omitempty"` // ended early because the queue grew
 	Aborted   string    `json:"aborted,omitempty"`   // why it was ended early
 	Served    float64   `json:"served_per_s"`

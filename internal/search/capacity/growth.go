@@ -33,6 +33,26 @@ func (g Growth) Significance() float64 {
 	return g.By / math.Sqrt(g.Variance)
 }
 
+// Service is what a server did that was never idle: the first tokens it sent, in how long, and the variance of
+// their number by how unevenly it works. Those of several probes add up.
+type Service struct {
+	Served   float64 `json:"served"`
+	Seconds  float64 `json:"s"`
+	Variance float64 `json:"variance"`
+}
+
+// atLeast is the lower end of the interval of the rate a server can serve; infinite where nothing is known of it.
+func (s Service) atLeast() float64 {
+	if s.Seconds <= 0 {
+		return math.Inf(1)
+	}
+	return (s.Served - sure*math.Sqrt(s.Variance)) / s.Seconds
+}
+
+func (s Service) add(o Service) Service {
+	return Service{s.Served + o.Served, s.Seconds + o.Seconds, s.Variance + o.Variance}
+}
+
 // What it takes to call it growth.
 const (
 	plainGrowth = 4.0 // to end a probe: it is looked at again and again
@@ -104,43 +124,74 @@ func growth(seen []sample, ended []stay) (g Growth, perSecond float64) {
 // much as it can: what the rate asks for, less that, is the growth, and chance has no part in it but for how
 // unevenly the server works. Where it had time to spare, the queue itself is looked at.
 func wholeGrowth(ended []stay) Growth {
+	const least = 0.2
 	seen := counts(ended)
 	g, _ := growth(seen, ended)
-	if g.Variance == 0 || !neverIdle(ended, seen) {
-		return g
-	}
 	from, to := seen[0].at, seen[len(seen)-1].at
 	half := from + (to-from)/2
+	if g.Variance == 0 || !neverIdle(ended, half) {
+		return g
+	}
 	went, spread := firstTokens(ended, half, to)
 	asked := float64(len(ended)) / (to - from).Seconds() * (to - half).Seconds()
-	return Growth{By: asked - went, Variance: went * spread}
+	return Growth{By: asked - went, Variance: went * max(least, spread)}
 }
 
-// neverIdle reports whether all but a few of the requests of the second half waited much longer for their first
-// token than those that came first.
-func neverIdle(ended []stay, seen []sample) bool {
-	const longer, few = 3, 0.05
+// service is that of the end of a probe that is over, since the last request that did not wait; nothing if that is
+// less than a quarter of its time.
+func service(ended []stay) Service {
+	seen := counts(ended)
 	from, to := seen[0].at, seen[len(seen)-1].at
-	var first, later []time.Duration
+	since, long := from, waitsLong(ended)
 	for _, s := range ended {
-		switch wait := s.first - s.due; {
-		case s.due-from <= (to-from)/10:
-			first = append(first, wait)
-		case s.due-from >= (to-from)/2:
-			later = append(later, wait)
+		if s.first-s.due < long {
+			since = max(since, s.due)
 		}
 	}
-	if len(first) < leastFirst || len(later) < leastDue {
-		return false
+	if to-since < (to-from)/4 {
+		return Service{}
+	}
+	went, spread := firstTokens(ended, since, to)
+	return Service{Served: went, Seconds: (to - since).Seconds(), Variance: went * spread}
+}
+
+// waitsLong is how long a request waits for its first token at a server that is never idle: much longer than those
+// that came first. It has no end while too few of those have ended.
+func waitsLong(ended []stay) time.Duration {
+	const longer = 3
+	from, to := firstDue(ended), lastDue(ended)
+	var first []time.Duration
+	for _, s := range ended {
+		if s.due-from <= (to-from)/10 {
+			first = append(first, s.first-s.due)
+		}
+	}
+	if len(first) < leastFirst {
+		return math.MaxInt64
 	}
 	slices.Sort(first)
-	slices.Sort(later)
-	return later[int(few*float64(len(later)))] >= longer*first[len(first)/2]
+	return longer * first[len(first)/2]
+}
+
+// neverIdle reports whether all but a few of the requests since a time waited long.
+func neverIdle(ended []stay, since time.Duration) bool {
+	const few = 0.05
+	long, later, short := waitsLong(ended), 0, 0
+	for _, s := range ended {
+		if s.due < since {
+			continue
+		}
+		later++
+		if s.first-s.due < long {
+			short++
+		}
+	}
+	return later >= leastDue && short <= int(few*float64(later))
 }
 
 // firstTokens counts those in a time, and how their number varies: its variance over its mean.
 func firstTokens(ended []stay, from, to time.Duration) (n, spread float64) {
-	const bins, least = 20, 0.2
+	const bins = 20
 	var count [bins]float64
 	for _, s := range ended {
 		if s.first > from && s.first <= to {
@@ -152,7 +203,7 @@ func firstTokens(ended []stay, from, to time.Duration) (n, spread float64) {
 	for _, c := range count {
 		sum += (c - mean) * (c - mean)
 	}
-	return n, max(least, sum/(bins-1)/max(mean, 1))
+	return n, sum / (bins - 1) / max(mean, 1)
 }
 
 func sampleAt(seen []sample, at time.Duration) sample {
@@ -177,8 +228,12 @@ func rampUp(ended []stay, span time.Duration) time.Duration {
 
 // firstDue is where the stamps of requests begin; those of samples may begin elsewhere.
 func firstDue(ended []stay) time.Duration {
-	return slices.MinFunc(ended, func(a, b stay) int { return cmp.Compare(a.due, b.due) }).due
+	return slices.MinFunc(ended, byDue).due
 }
+
+func lastDue(ended []stay) time.Duration { return slices.MaxFunc(ended, byDue).due }
+
+func byDue(a, b stay) int { return cmp.Compare(a.due, b.due) }
 
 // burstiness is the variance of the number of arrivals over their mean: 1 for a Poisson process, more where
 // they come in bursts. Arrivals more even than that are taken as Poisson, to be safe.
@@ -209,7 +264,7 @@ func plainlyGrows(seen []sample, ended []stay) (Growth, bool) {
 		return g, false
 	}
 	list := slices.Clone(ended)
-	slices.SortFunc(list, func(a, b stay) int { return cmp.Compare(a.due, b.due) })
+	slices.SortFunc(list, byDue)
 	part := len(list) / 4
 	due1, wait1 := middle(list[:part])
 	due2, wait2 := middle(list[len(list)-part:])

@@ -52,6 +52,18 @@ func (l *level) state(objectives []config.Objective, near []*level) State {
 	return out
 }
 
+// busy is what the server served in all probes of the load in which it was never idle, if the load is shown to be
+// more than it keeps up with.
+func (l *level) busy() (sum Service) {
+	if l.keepsUp() != Missed {
+		return sum
+	}
+	for i := range l.obs {
+		sum = sum.add(l.obs[i].Busy)
+	}
+	return sum
+}
+
 // growth is that of the queue over all probes of the load.
 func (l *level) growth() Growth {
 	var sum Growth
@@ -93,15 +105,14 @@ func (l *level) objective(i int, o config.Objective, near []*level) State {
 // estimate is a mean margin and the half-width of its interval.
 type estimate struct{ mean, half float64 }
 
-// margin is what the probes of a load say about an objective together, and how many of them do. A probe ended
-// because its queue grew has the latencies of the requests before it did, and is left out.
+// margin is what the probes of a load say about an objective together, and how many of them do.
 func (l *level) margin(i int, o config.Objective, near []*level) (e estimate, n int) {
 	var sum, own, weight float64
 	for j := range l.obs {
-		if l.obs[j].Saturated || l.passing(j) {
+		m, sd := margin(o, l.obs[j].Readings[i])
+		if !l.decides(j, m) {
 			continue
 		}
-		m, sd := margin(o, l.obs[j].Readings[i])
 		w := l.obs[j].weight()
 		sum += w * m
 		own += w * w * sd * sd
@@ -112,15 +123,29 @@ func (l *level) margin(i int, o config.Objective, near []*level) (e estimate, n 
 		return estimate{mean: sum}, n
 	}
 	differ := spreadOf(i, o, near).wide()
-	if alone := spreadOf(i, o, []*level{l}).wide(); alone > 0 {
-		differ = min(differ, alone)
-	}
 	return estimate{sum / weight, max(sure*math.Sqrt(own)/weight, differ/math.Sqrt(weight))}, n
+}
+
+// decides reports whether a probe counts for an objective with its margin. One ended because its queue grew has the
+// latencies of the requests before it did: they say something only where they have broken the bound already.
+func (l *level) decides(j int, margin float64) bool {
+	return !l.passing(j) && (!l.obs[j].Saturated || margin < 0)
 }
 
 // passing reports whether a probe only showed the way: longer ones have followed.
 func (l *level) passing(j int) bool {
 	return slices.ContainsFunc(l.obs, func(o Observation) bool { return o.Planned > l.obs[j].Planned })
+}
+
+// whole counts the probes that were as long as the longest and came to their end.
+func (l *level) whole() int {
+	n := 0
+	for j := range l.obs {
+		if !l.passing(j) && !l.obs[j].Saturated {
+			n++
+		}
+	}
+	return n
 }
 
 // weight is what a probe counts: as many requests as it had.
@@ -224,7 +249,7 @@ func (l *level) squares(i int, o config.Objective) (sum float64, free int) {
 	var mean, weight float64
 	each := func(f func(m, n float64)) {
 		for j := range l.obs {
-			if m, _ := margin(o, l.obs[j].Readings[i]); !math.IsInf(m, 0) && !l.obs[j].Saturated && !l.passing(j) {
+			if m, _ := margin(o, l.obs[j].Readings[i]); !math.IsInf(m, 0) && l.decides(j, m) {
 				f(m, l.obs[j].weight())
 			}
 		}

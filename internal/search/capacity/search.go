@@ -24,13 +24,19 @@ func (s *Search) Next() (Probe, bool) {
 	if s.probes >= s.opt.Probes {
 		return Probe{}, false
 	}
+	p, more := s.next()
+	p.Number = s.probes + 1
+	return p, more
+}
+
+func (s *Search) next() (Probe, bool) {
 	if len(s.levels) == 0 {
 		return Probe{Load: s.opt.Start, Repeat: 1, Times: 1}, true
 	}
 	low, high := s.ends()
-	for _, l := range s.levels {
-		beside := low != nil && l.load < low.load || high != nil && l.load > high.load // the ends say more
-		if !beside && !l.lost() && s.stateOf(l) == Unclear && len(l.obs) < s.opt.Most {
+	for _, l := range slices.Backward(s.levels) { // a load tells about those below it
+		outside := low != nil && l.load < low.load || high != nil && l.load > high.load // the ends say more
+		if !outside && !l.lost() && s.own(l) == Unclear && len(l.obs) < s.opt.Most {
 			return l.again(), true
 		}
 	}
@@ -38,10 +44,11 @@ func (s *Search) Next() (Probe, bool) {
 	if ok {
 		return Probe{Load: load, Repeat: 1, Times: 1}, true
 	}
-	for _, end := range []*level{low, high} { // nothing hangs on one probe
-		if end != nil && !end.lost() && len(end.obs) < s.opt.Repeats {
-			return end.again(), true
-		}
+	switch { // nothing hangs on one probe, and what is promised hangs on those that count
+	case high != nil && !high.lost() && len(high.obs) < s.opt.Repeats: // tells about the loads below it, too
+		return high.again(), true
+	case low != nil && !low.lost() && low.whole() < s.opt.Repeats && len(low.obs) < s.opt.Most:
+		return low.again(), true
 	}
 	return Probe{}, false
 }
@@ -100,17 +107,40 @@ func (s *Search) State(load float64) State {
 // Probes counts the probes made.
 func (s *Search) Probes() int { return s.probes }
 
-// stateOf decides about a load. How much its probes differ is told by those of loads up to a fifth lower,
-// too: figures vary the more the fuller a server is.
+// stateOf decides about a load. None is met above what the server serves when it is never idle, as loads up to a
+// fourth higher show that are too much for it.
 func (s *Search) stateOf(l *level) State {
+	state := s.own(l)
+	if state == Met && l.load > s.busy(l).atLeast() {
+		return Unclear
+	}
+	return state
+}
+
+// busy is what the server serves when it is never idle, as far as it tells about a load.
+func (s *Search) busy(l *level) (sum Service) {
+	for _, other := range s.levels {
+		if other.load <= l.load*beside {
+			sum = sum.add(other.busy())
+		}
+	}
+	return sum
+}
+
+// own is what the probes of a load say. How much they differ is told by those of loads up to a fifth lower and of the
+// next one above, too: figures vary the more the fuller a server is, and a few may agree by chance.
+func (s *Search) own(l *level) State {
 	var near []*level
 	for _, other := range s.levels {
-		if other.load <= l.load && other.load >= l.load/1.25 {
+		if other.load >= l.load/beside && !s.wide(l.load, other.load) {
 			near = append(near, other)
 		}
 	}
 	return l.state(s.opt.Objectives, near)
 }
+
+// beside is how many times as high a load may be as another to tell something about it.
+const beside = 1.25
 
 // ends are the highest load that meets the objectives below any that misses them, and the lowest that
 // misses them; nil where there is none.

@@ -136,3 +136,13 @@ func (w *Watch) Growth() Growth {
 	}
 	return wholeGrowth(w.ended)
 }
+
+// Busy is what the server served at the end of the probe, while it was never idle.
+func (w *Watch) Busy() Service {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.open || w.reason != "" || len(w.ended) == 0 {
+		return Service{}
+	}
+	return service(w.ended)
+}

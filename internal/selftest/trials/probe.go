@@ -55,7 +55,7 @@ func (s *server) probe(p capacity.Probe, requests int, seed uint64) (capacity.Ob
 	sum := metrics.Summarize(recs, run)
 	obs := capacity.Observation{
 		Load: p.Load, Repeat: p.Repeat, Planned: requests, Requests: sum.Completed + sum.Failed, Readings: capacity.Read(s.objectives, &sum), Served: sum.RequestThroughput,
-		Growth: watch.Growth(),
+		Growth: watch.Growth(), Busy: watch.Busy(),
 	}
 	obs.Aborted, obs.Saturated = c.ended, c.full
 	return obs, c, nil

@@ -95,7 +95,7 @@ func (s *server) search(seed uint64) (one, error) {
 			out.answer = search.Answer()
 			return out, nil
 		}
-		obs, c, err := s.probe(p, capacity.Requests(p.Load, probeTime*time.Duration(p.Times), s.By), seed+uint64(p.Repeat))
+		obs, c, err := s.probe(p, capacity.Requests(p.Load, probeTime*time.Duration(p.Times), s.By), seed+uint64(p.Number))
 		if err != nil {
 			return out, err
 		}

@@ -1,0 +1,116 @@
+package capacity
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"spate/internal/settings/config"
+)
+
+// TestServiceIsWhatABusyServerServes holds that the rate of a server that was asked for too much is found, and that
+// one with time to spare tells none.
+func TestServiceIsWhatABusyServerServes(t *testing.T) {
+	for serves, busy := range map[float64]bool{18: true, 19: true, 30: false} {
+		w, closed := NewWatch(nil, Rate, 1800), NewWatch(nil, Concurrency, 1800)
+		recs := served(1800, 20, serves, 0)
+		for i := range recs {
+			_ = w.Record(&recs[i])
+			_ = closed.Record(&recs[i])
+		}
+		s := w.Busy()
+		if rate := s.Served / s.Seconds; busy && !(math.Abs(rate-serves) < 0.01*serves && s.atLeast() <= serves && s.atLeast() > 0.97*serves) {
+			t.Errorf("serving %g of 20: %g, at least %g, of %+v", serves, rate, s.atLeast(), s)
+		}
+		if !busy && s != (Service{}) {
+			t.Errorf("serving %g of 20: %+v, want nothing", serves, s)
+		}
+		if closed.Busy() != (Service{}) {
+			t.Error("in a closed loop no rate is asked for")
+		}
+	}
+}
+
+// observed is a probe with a figure of p99_ttft<500ms and no failures.
+func observed(load float64, planned int, value float64) Observation {
+	v := config.Float(value)
+	return Observation{Load: load, Planned: planned, Requests: planned, Readings: []Reading{{Value: v, Low: v * 0.99, High: v * 1.01}, ratio(0, planned)}}
+}
+
+func searchOf(t *testing.T, list ...Observation) *Search {
+	t.Helper()
+	opt := Options{By: Rate, Objectives: objectives(t, "p99_ttft<500ms")}
+	opt.Defaults()
+	s := New(opt)
+	for _, o := range list {
+		s.Observe(o)
+	}
+	return s
+}
+
+// TestNoLoadIsMetAboveWhatIsServed: 900 requests in 50 s, with a standard deviation of 10, are at least
+// (900 - 2.576 * 10) / 50 = 17.485 requests/s.
+func TestNoLoadIsMetAboveWhatIsServed(t *testing.T) {
+	full := observed(20, 300, 100)
+	full.Growth, full.Busy = Growth{By: 100, Variance: 400}, Service{Served: 900, Seconds: 50, Variance: 100}
+	spare := observed(19, 300, 100)
+	spare.Busy = Service{Served: 90, Seconds: 50, Variance: 100} // of a load not shown to be too much: says nothing
+	s := searchOf(t, observed(15, 300, 100), observed(17.4, 300, 100), observed(17.5, 300, 100), spare, full)
+	for load, want := range map[float64]State{15: Met, 17.4: Met, 17.5: Unclear, 19: Unclear, 20: Missed} {
+		if got := s.State(load); got != want {
+			t.Errorf("%g is %s, want %s", load, got, want)
+		}
+	}
+	if a := s.Answer(); a.Load != 17.4 || a.Above != 20 {
+		t.Errorf("%v to %v, want 17.4 to 20", a.Load, a.Above)
+	} else if want := "17.5 requests/s kept the objectives while it was probed, but the server is only sure to serve 17.48 when it is never idle: a queue may still grow"; !slices.Contains(a.Notes, want) {
+		t.Errorf("notes %q do not say %q", a.Notes, want)
+	}
+	far := full
+	far.Load = 40
+	if got := searchOf(t, observed(17.5, 300, 100), far).State(17.5); got != Met {
+		t.Errorf("17.5 is %s by what is served at 40, want met: a server may serve less when it is given far too much", got)
+	}
+}
+
+// TestAnEndedProbeCountsWhereItBrokeItsBound holds that latencies from before the queue grew are no good news, and
+// that bad ones are not forgotten.
+func TestAnEndedProbeCountsWhereItBrokeItsBound(t *testing.T) {
+	for value, want := range map[float64]State{100: Met, 900: Unclear} {
+		ended := observed(10, 900, value)
+		ended.Saturated, ended.Requests = true, 300
+		if got := searchOf(t, observed(10, 300, 450), observed(10, 900, 450), ended).State(10); got != want {
+			t.Errorf("ended at %g ms: %s, want %s", value, got, want)
+		}
+	}
+}
+
+// TestAPromiseRestsOnWholeProbes holds that neither the short first probe nor one that was ended stands behind the
+// highest load that is met.
+func TestAPromiseRestsOnWholeProbes(t *testing.T) {
+	ended := observed(10, 900, 100)
+	ended.Saturated = true
+	high := observed(10.4, 900, 5000)
+	list := []Observation{high, high, high, observed(10, 300, 100), ended, observed(10, 900, 100)}
+	for n := range 2 {
+		p, more := searchOf(t, list...).Next()
+		if want := (Probe{Load: 10, Repeat: 4 + n, Times: longer, Number: len(list) + 1}); p != want || !more {
+			t.Errorf("%d whole probes: %+v %v, want %+v", 1+n, p, more, want)
+		}
+		list = append(list, observed(10, 900, 100))
+	}
+	if p, more := searchOf(t, list...).Next(); more {
+		t.Errorf("three whole probes: one more is asked for: %+v", p)
+	}
+}
+
+// TestProbesThatAgreeByChanceDoNotDecide holds that the load above tells how much probes differ, too, if it is close.
+func TestProbesThatAgreeByChanceDoNotDecide(t *testing.T) {
+	agree := []Observation{observed(10, 900, 450), observed(10, 900, 455), observed(10, 900, 460), observed(10, 900, 455)}
+	for load, want := range map[float64]State{10.4: Unclear, 10.6: Met} { // the tolerance is 5 %
+		list := append(slices.Clone(agree), observed(load, 900, 400), observed(load, 900, 700), observed(load, 900, 500), observed(load, 900, 480))
+		if got := searchOf(t, list...).State(10); got != want {
+			t.Errorf("with probes that differ at %g: 10 is %s, want %s", load, got, want)
+		}
+	}
+}
