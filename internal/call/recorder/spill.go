@@ -17,7 +17,7 @@ import (
 // 8 bytes stay in memory, so ten million of them take 80 MB and a file of about 5 GB; the log of the same run, which
 // is for people and other tools, has about 20 GB.
 //
-// The log would do as well, but figures are computed by going through the records some thirty times, and reading JSON
+// The log would do as well, but figures are computed by going through the records forty times and more, and reading JSON
 // takes twenty times as long as reading this.
 type Spill struct {
 	dir string

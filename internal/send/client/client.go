@@ -115,7 +115,7 @@ func New(cfg Config) (*Client, error) {
 	c := &Client{
 		cfg: cfg, scrub: scrubber(cfg.Secrets),
 		late:  fmt.Errorf("%w after %v (--request-timeout)", call.ErrTimeout, cfg.Timeout),
-		still: fmt.Errorf("%w: nothing came for %v after its first token (--idle-timeout)", call.ErrIdle, cfg.Idle),
+		still: fmt.Errorf("%w: nothing came for %v in the middle of the answer (--idle-timeout)", call.ErrIdle, cfg.Idle),
 	}
 	var err error
 	if cfg.Std || cfg.HTTP2 {

@@ -35,7 +35,7 @@ func TestStreamThatStandsStill(t *testing.T) {
 			c := newClient(t, Config{BaseURLs: []string{"http://" + l.Addr().String()}, Std: std, Timeout: time.Hour, Idle: idle})
 			return c.Do(t.Context(), &call.Request{MaxOut: 3, Prompt: call.Prompt{Text: "hi"}})
 		}
-		if r := do(still); r.Outcome != call.Failed || r.Fault != call.FaultIdle || !strings.Contains(r.Err, "nothing came for 50ms after its first token (--idle-timeout)") || len(r.Chunks) != 1 {
+		if r := do(still); r.Outcome != call.Failed || r.Fault != call.FaultIdle || !strings.Contains(r.Err, "nothing came for 50ms in the middle of the answer (--idle-timeout)") || len(r.Chunks) != 1 {
 			t.Errorf("std %v, stands still: %s %s with %d chunks: %s", std, r.Outcome, r.Fault, len(r.Chunks), r.Err)
 		}
 		if r := do(late); r.Outcome != call.OK {

@@ -76,7 +76,7 @@ func clientFlags(b *config.Bench) []Def {
 		},
 		{
 			Name: "idle-timeout", Group: GroupClient, Default: "10m", value: duration(&c.IdleTimeout),
-			Help: "give a request up, as idle_timeout, when nothing came for this long after its first token; 0 never does",
+			Help: "give a request up, as idle_timeout, when nothing comes for this long once its first token has come; 0 never does",
 		},
 		{
 			Name: "retries", Group: GroupClient, Default: "0", value: integer(&c.Retries),
