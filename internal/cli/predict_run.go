@@ -59,7 +59,9 @@ func runOnePrediction(p Process, o *predictOptions, prof *profile.Profile) error
 	if err := report.Block(p.Stdout, report.BlockOf(run)); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
 	}
-	writeIntervals(p, own, len(prof.Set))
+	if o.intervals {
+		writeIntervals(p, own, len(prof.Set))
+	}
 	if o.noFolder {
 		return nil
 	}

@@ -57,6 +57,9 @@ func FromSummary(s *metrics.Summary) Metrics {
 		"request_throughput": s.RequestThroughput, "total_token_throughput": s.TotalTokenThroughput,
 	}
 	for name, d := range map[string]*metrics.Dist{"ttft": &s.TTFT, "tpot": &s.TPOT, "itl": &s.ITL, "e2el": &s.E2EL} {
+		if d.N == 0 {
+			continue
+		}
 		m["mean_"+name+"_ms"], m["median_"+name+"_ms"] = d.Mean, d.Median
 		if q, ok := d.At(99); ok && !q.Infinite {
 			m["p99_"+name+"_ms"] = q.Value

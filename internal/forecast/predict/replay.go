@@ -3,12 +3,12 @@ package predict
 import (
 	"cmp"
 	"fmt"
-	"math"
+	"maps"
 	"slices"
 	"time"
 
 	"spate/internal/forecast/profile"
-	"spate/internal/judge/stats"
+	"spate/internal/judge/metrics"
 	"spate/internal/sim/cluster"
 )
 
@@ -142,77 +142,33 @@ func calls(list []Request) func(func(cluster.Call) bool) {
 
 // figures are what vLLM's client would have printed.
 func figures(m Metrics, res *cluster.Result, list []Request) {
-	var ttft, tpot, e2e []float64
-	in, out := 0, 0
+	s := Headline(res, func(r *cluster.Request) (metrics.Outline, bool) {
+		o, ok := Answered(r)
+		o.Out -= list[r.Index].Uncounted
+		return o, ok
+	}, metrics.Run{})
+	maps.Copy(m, FromSummary(&s))
+	m["total_input_tokens"], m["total_output_tokens"] = float64(s.TotalInput), float64(s.TotalOutput)
+	m["input_throughput"] = float64(s.TotalInput) / s.DurationS
+}
+
+// Headline are the figures of a simulated run, of the requests that pick outlines.
+func Headline(res *cluster.Result, pick func(*cluster.Request) (metrics.Outline, bool), run metrics.Run) metrics.Summary {
+	list := make([]metrics.Outline, 0, len(res.Requests))
 	for i := range res.Requests {
-		r := &res.Requests[i]
-		if r.Failed {
-			continue
-		}
-		got := r.Got - list[r.Index].Uncounted
-		in += r.In
-		out += got
-		ttft = append(ttft, ms(r.First-r.Sent))
-		e2e = append(e2e, ms(r.Last-r.Sent))
-		if got > 1 {
-			tpot = append(tpot, ms(r.Last-r.First)/float64(got-1))
+		if o, ok := pick(&res.Requests[i]); ok {
+			list = append(list, o)
 		}
 	}
-	d := res.Duration.Seconds()
-	n := float64(len(ttft))
-	m["completed"], m["duration"] = n, d
-	m["total_input_tokens"], m["total_output_tokens"] = float64(in), float64(out)
-	m["request_throughput"], m["output_throughput"] = n/d, float64(out)/d
-	m["total_token_throughput"], m["input_throughput"] = float64(in+out)/d, float64(in)/d
-	distribution(m, "ttft", ttft)
-	distribution(m, "tpot", tpot)
-	distribution(m, "e2el", e2e)
-	gapFigures(m, res.Gaps)
+	gaps := make([]metrics.Gap, len(res.Gaps))
+	for i, g := range res.Gaps {
+		gaps[i] = metrics.Gap(g)
+	}
+	run.End = res.Duration
+	return metrics.Headline(list, gaps, run)
 }
 
-func ms(d time.Duration) float64 { return float64(d) / 1e6 }
-
-func distribution(m Metrics, name string, xs []float64) {
-	if len(xs) == 0 {
-		return
-	}
-	slices.Sort(xs)
-	m["mean_"+name+"_ms"] = stats.Mean(xs)
-	m["median_"+name+"_ms"] = stats.SortedPercentile(xs, 50)
-	m["p99_"+name+"_ms"] = stats.SortedPercentile(xs, 99)
-}
-
-// gapFigures are the inter-token latencies, whose number can be large: equal ones come counted.
-func gapFigures(m Metrics, gaps []cluster.Gap) {
-	total, sum := 0, 0.0
-	for _, g := range gaps {
-		total += g.N
-		sum += float64(g.N) * ms(g.D)
-	}
-	if total == 0 {
-		return
-	}
-	sorted := slices.Clone(gaps)
-	slices.SortFunc(sorted, func(a, b cluster.Gap) int { return cmp.Compare(a.D, b.D) })
-	m["mean_itl_ms"] = sum / float64(total)
-	m["median_itl_ms"] = gapQuantile(sorted, total, 0.5)
-	m["p99_itl_ms"] = gapQuantile(sorted, total, 0.99)
-}
-
-// gapQuantile interpolates between ranks as numpy does.
-func gapQuantile(sorted []cluster.Gap, total int, p float64) float64 {
-	x := p * float64(total-1)
-	low := int(math.Floor(x))
-	a, b := rank(sorted, low), rank(sorted, min(low+1, total-1))
-	return a + (x-float64(low))*(b-a)
-}
-
-func rank(sorted []cluster.Gap, k int) float64 {
-	for _, g := range sorted {
-		if k < g.N {
-			return ms(g.D)
-		}
-		k -= g.N
-	}
-	return 0
+// Answered outlines a request that was answered.
+func Answered(r *cluster.Request) (metrics.Outline, bool) {
+	return metrics.Outline{First: r.First - r.Sent, Latency: r.Last - r.Sent, In: r.In, Out: r.Got}, !r.Failed
 }

@@ -102,12 +102,19 @@ func endOf(r *call.Record, rule EndRule) time.Duration {
 // TPOT is vLLM's time per output token after the first, in seconds; false for outputs of one token
 // or none, which vLLM leaves out.
 func TPOT(r *call.Record, rule EndRule, tokenizer bool) (float64, bool) {
-	out := OutputTokens(r, tokenizer)
 	latency, ok := Latency(r, rule)
-	if !ok || out <= 1 {
+	if !ok {
 		return 0, false
 	}
 	first, _ := TTFT(r)
+	return tpotOf(latency, first, OutputTokens(r, tokenizer))
+}
+
+// tpotOf is the formula.
+func tpotOf(latency, first time.Duration, out int) (float64, bool) {
+	if out <= 1 {
+		return 0, false
+	}
 	return seconds(latency-first) / float64(out-1), true
 }
 

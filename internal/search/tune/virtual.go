@@ -73,7 +73,9 @@ func NewVirtual(f *File, prof *profile.Profile, resolve Resolve) (*Virtual, erro
 }
 
 // withoutTokenizer makes requests by words.
-func withoutTokenizer(c *config.Bench) (*predict.Load, error) { return predict.NewLoad(c, predict.Prompts{}) }
+func withoutTokenizer(c *config.Bench) (*predict.Load, error) {
+	return predict.NewLoad(c, predict.Prompts{})
+}
 
 // Try implements Runner.
 func (v *Virtual) Try(_ context.Context, step Step) (Observation, error) {
