@@ -23,7 +23,7 @@ var otherBenches = []string{"throughput", "latency", "startup", "sweep", "mm-pro
 func newBench(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                "bench [serve] [flags]",
-		Short:              "Measure a server: vllm bench serve, with proof",
+		Short:              "Measure a server as vllm bench serve does, and judge the measurement",
 		DisableFlagParsing: true,
 		ValidArgsFunction:  completeBench,
 		RunE:               func(cmd *cobra.Command, args []string) error { return runBenchArgs(cmd, p, args) },

@@ -35,7 +35,7 @@ func newCalibrate(p Process) *cobra.Command {
 	bounds := accuracy.DefaultBounds()
 	cmd := &cobra.Command{
 		Use:   "calibrate-client [flags]",
-		Short: "Say how far TTFT and ITL measured on this host can be trusted",
+		Short: "Check how far TTFT and ITL measured on this host can be trusted",
 		Long: `Runs spate's own client on this host against a server with a known timetable (first token after
 50 ms, 100 tokens 10 ms apart), a process of its own that notes when it really wrote each token, at
 growing concurrency. For each level it prints how far the reported TTFT and ITL are from the truth,

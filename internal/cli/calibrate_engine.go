@@ -72,7 +72,7 @@ func (o *calibrateOptions) bind(f *pflag.FlagSet) {
 	f.IntVar(&g.Server.MaxModelLen, "max-model-len", 0, "longest context, likewise")
 	f.IntVar(&g.Server.KVTokens, "kv-cache-tokens", 0, "size of the KV cache in tokens, where no start-up line says")
 	f.BoolVar(&o.prefix, "enable-prefix-caching", false, "the servers reused common prompt beginnings")
-	f.BoolVar(&o.cold, "no-enable-prefix-caching", false, "they did not")
+	f.BoolVar(&o.cold, "no-enable-prefix-caching", false, "the servers reused none")
 	f.StringVar(&g.Dataset, "dataset-name", "", "what prompts were, where the text does not say: random, sharegpt, sonnet, fixed (all alike)")
 	f.StringVar(&g.Rate, "request-rate", "", "requests per second, where the text does not say; inf for all at once")
 	f.IntVar(&g.Slots, "max-concurrency", 0, "requests in flight at most, likewise")

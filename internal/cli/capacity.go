@@ -62,7 +62,7 @@ func (o *capacityOptions) set() *pflag.FlagSet {
 	f.Float64Var(&o.atLeast, "at-least", 0, "exit code 3 unless this load is shown to meet the objectives")
 	f.BoolVar(&o.json, "json", false, "print the answer and every probe as JSON")
 	f.BoolVar(&o.noStore, "no-store", false, "keep the probes out of the store")
-	f.BoolVarP(&o.help, "help", "h", false, "say what it takes")
+	f.BoolVarP(&o.help, "help", "h", false, "help for this command")
 	return f
 }
 
@@ -84,7 +84,7 @@ const capacityExample = `  spate capacity --slo 'p99_ttft<500ms,p99_tpot<50ms,er
 
 // newCapacity is `spate capacity`.
 func newCapacity(p Process) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:                "capacity --slo OBJECTIVES [flags of bench]",
 		Short:              "Find the highest load at which a server keeps its objectives",
 		Long:               capacityLong,
@@ -97,13 +97,13 @@ func newCapacity(p Process) *cobra.Command {
 				return usage{"spate capacity", err}
 			}
 			if o.help {
-				say(p.Stdout, "%s\n\nUsage:\n  spate %s\n\nExamples:\n%s\n\nFlags of its own (all flags of bench are taken, too):\n%s",
-					cmd.Long, cmd.Use, cmd.Example, own.FlagUsages())
-				return nil
+				return cmd.Help()
 			}
 			return runCapacity(cmd.Context(), p, o, args)
 		},
 	}
+	cmd.SetHelpFunc(func(c *cobra.Command, _ []string) { mixedHelp(p.Stdout, c, new(capacityOptions).set()) })
+	return cmd
 }
 
 func (o *capacityOptions) parse(own *pflag.FlagSet, args []string) error {

@@ -133,13 +133,15 @@ func newRoot(p Process) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "spate",
 		Short: "Measure LLM servers, and say how far the numbers can be trusted",
+		Long: `Measure LLM servers, and say how far the numbers can be trusted. Predict what was not measured, and find the
+settings that meet an objective.`,
 		Example: `  spate bench --num-prompts 200          measure the server on this machine
   spate bench --sim --num-prompts 100    measure an embedded one
   spate bench --help                     all the ways to say what and when to send`,
 		Args:          cobra.ArbitraryArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		RunE:          runRoot,
+		RunE:          runParent,
 	}
 	root.SetArgs(simArgs(p.Args))
 	root.SetIn(p.Stdin)
@@ -149,28 +151,25 @@ func newRoot(p Process) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		switch {
 		case cmd == root && !strings.HasPrefix(p.Args[0], "-"):
-			return runRoot(root, p.Args)
+			return runParent(root, p.Args)
 		case cmd == root:
 			err = fmt.Errorf("%w: flags of a run come after the command, as in spate bench --num-prompts 200", err)
 		}
 		return usage{cmd.CommandPath(), err}
 	})
-	root.AddCommand(newBench(p), newDemo(p), newSim(p), newReport(p), newVersion(p))
-	root.AddCommand(newCalibrate(p), newCalibrateChild(p))
-	root.AddCommand(newImport(p))
-	root.AddCommand(newList(p), newShow(p), newTag(p), newRm(p), newExport(p))
-	root.AddCommand(newExplain(p))
-	root.AddCommand(newCompare(p))
-	root.AddCommand(newCalibrateEngine(p), newPredict(p))
-	root.AddCommand(newPlan(p), newSweep(p), newCapacity(p))
-	root.AddCommand(newLaunch(p), newGuard(p), newExplainDiff(p))
-	root.AddCommand(newTune(p))
-	root.AddCommand(newRecord(p))
-	root.AddCommand(newDataset(p))
-	root.AddCommand(newSelftest(p))
+	root.AddCommand(
+		newBench(p), newDemo(p), newSweep(p), newCapacity(p), newLaunch(p), newRecord(p),
+		newReport(p), newCompare(p), newExplain(p), newExplainDiff(p), newStoreCommand(p),
+		newPredict(p), newPlan(p), newCalibrateEngine(p), newSim(p),
+		newTune(p),
+		newDataset(p), newCalibrate(p), newSelftest(p), newVersion(p),
+		newCalibrateChild(p), newGuard(p), // hidden: what spate starts itself as
+	)
+	root.AddCommand(storeCommands(p)...)
 	for _, c := range root.Commands() {
 		c.Args = usageArgs(c.Args)
 	}
+	groupCommands(root)
 	return root
 }
 
@@ -207,8 +206,8 @@ func atLeastOne(what string) cobra.PositionalArgs {
 	}
 }
 
-// runRoot gets what no command took.
-func runRoot(cmd *cobra.Command, args []string) error {
+// runParent is what a command that has commands does itself: it shows its help, or answers a name that none has.
+func runParent(cmd *cobra.Command, args []string) error {
 	if asked, err := cmd.Flags().GetBool("version"); err == nil && asked {
 		return writeVersion(cmd.OutOrStdout())
 	}
@@ -217,11 +216,13 @@ func runRoot(cmd *cobra.Command, args []string) error {
 	}
 	var names []string
 	for _, c := range cmd.Commands() {
-		names = append(names, c.Name())
+		if !c.Hidden {
+			names = append(names, c.Name())
+		}
 	}
 	err := fmt.Errorf("unknown command %q%s", args[0], config.DidYouMean(args[0], names))
-	if args[0] == "serve" {
+	if args[0] == "serve" && !cmd.HasParent() {
 		err = errors.New(`unknown command "serve": did you mean "bench serve"?`)
 	}
-	return usage{"spate", err}
+	return usage{cmd.CommandPath(), err}
 }

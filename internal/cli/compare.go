@@ -49,7 +49,7 @@ func newCompare(p Process) *cobra.Command {
 	o := &compareOptions{}
 	cmd := &cobra.Command{
 		Use:   "compare [flags] A B [C...]",
-		Short: "Say whether results differ: better, same, worse or cannot tell",
+		Short: "Compare results: better, same, worse or cannot tell",
 		Long: `Compare results with the first one, or with --baseline: run folders, folders of repeated runs, files of any kind
 spate import reads, ids and queries of the store. Every metric gets a verdict (better, same, worse or cannot
 tell), the change with its 95 % interval, and the smallest difference these samples could have shown.

@@ -31,16 +31,16 @@ import (
 func newDataset(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dataset",
-		Short: "Look at a workload before it is sent, make one, or convert one",
-		Long: `Say what a workload looks like before anything is sent, make a trace from statistics, or turn one form
+		Short: "Show a workload before it is sent, make one, or convert one",
+		Long: `Show what a workload looks like before anything is sent, make a trace from statistics, or turn one form
 of dataset into another.`,
 		Example: `  spate dataset stats --dataset-name mooncake --dataset-path trace.jsonl --num-prompts 0
   spate dataset make --like trace.jsonl --requests 100000 -o long.jsonl
   spate dataset make --requests 1000 --rate 4 --isl 'lognormal(2000,1500)' --osl 200 --groups 20 --share 0.5 -o made.jsonl
   spate dataset convert --from burstgpt --to mooncake burst.csv -o burst.jsonl
   spate dataset convert --from sharegpt --to mooncake --rate 2 --tokenizer Qwen/Qwen3-8B chats.json -o chats.jsonl`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: cobra.ArbitraryArgs,
+		RunE: runParent,
 	}
 	cmd.AddCommand(newDatasetStats(p), newDatasetMake(p), newDatasetConvert(p))
 	for _, c := range cmd.Commands() {
@@ -74,10 +74,10 @@ func newDatasetStats(p Process) *cobra.Command {
 	own := pflag.NewFlagSet("stats", pflag.ContinueOnError)
 	asJSON := own.Bool("json", false, "print a JSON object instead of text")
 	block := own.Int("block", 16, "tokens of a cache block, for datasets other than traces")
-	help := own.BoolP("help", "h", false, "show this help")
+	help := own.BoolP("help", "h", false, "help for this command")
 	cmd := &cobra.Command{
 		Use:   "stats [flags of spate bench]",
-		Short: "Lengths, arrival rates and the ideal prefix-hit rate of a workload",
+		Short: "Show lengths, arrival rates and the ideal prefix-hit rate of a workload",
 		Long: `Make the very requests spate bench would send for the same flags, send none, and show their lengths, when
 they would go, and what share of prompt tokens a prefix cache without bounds would have.`,
 		Example: `  spate dataset stats --dataset-name sharegpt --dataset-path chats.json --tokenizer Qwen/Qwen3-8B
@@ -85,7 +85,7 @@ they would go, and what share of prompt tokens a prefix cache without bounds wou
 		DisableFlagParsing: true,
 	}
 	cmd.SetHelpFunc(func(c *cobra.Command, _ []string) {
-		mixedHelp(p, &cobra.Command{Use: "dataset " + c.Use, Long: c.Long, Example: c.Example}, own)
+		mixedHelp(p.Stdout, c, own)
 	})
 	cmd.RunE = func(c *cobra.Command, args []string) error {
 		mixed, err := divideFlags(own, args, nil)

@@ -24,8 +24,8 @@ func newExplain(p Process) *cobra.Command {
 	var place string
 	cmd := &cobra.Command{
 		Use:   "explain [flags] RUN...",
-		Short: "Say what limited a run, on what evidence, and what to try next",
-		Long: `Say what limited a run: the client, a queue at --max-num-seqs, a full KV cache, prompts, decoding, the network,
+		Short: "Explain what limited a run, on what evidence, and what to try next",
+		Long: `Explain what limited a run: the client, a queue at --max-num-seqs, a full KV cache, prompts, decoding, the network,
 a prefix cache that was warm, or nothing but the load that was asked for. Each cause comes with the figures it
 rests on, how sure it is, and the flag or experiment to try next. Where the figures do not tell, it says so and
 names what would be needed.

@@ -21,7 +21,7 @@ func newExplainDiff(p Process) *cobra.Command {
 	var where, asA, asB string
 	cmd := &cobra.Command{
 		Use:   "explain-diff [flags] A B",
-		Short: "Say which definitions make two tools' numbers differ, and by how much",
+		Short: "Explain which definitions make two tools' numbers differ, and by how much",
 		Long: `Set two results of the same workload side by side, figure by figure, and say where the tools define a figure
 differently: when a request ends, what the first token is, which tokens are counted.
 

@@ -30,9 +30,7 @@ func allFlags() map[string][]flagUse {
 			out[f.Name] = append(out[f.Name], flagUse{command, kind, f.Usage})
 		}
 	}
-	for name, set := range map[string]*pflag.FlagSet{
-		"capacity": new(capacityOptions).set(), "plan": new(planOptions).set(), "predict": new(predictOptions).set(), "sweep": new(sweepOptions).set(),
-	} {
+	for name, set := range ownSets() {
 		set.VisitAll(func(f *pflag.Flag) { add(name, f) })
 	}
 	var walk func(*cobra.Command)
@@ -51,6 +49,7 @@ const told = "the same thing, told in the words of each command"
 
 // otherWords are names whose help begins differently in different commands, how it begins, and why that is fine.
 var otherWords = []struct{ name, words, why string }{
+	{"all", "all also", "nothing is left out: rows of a list, requests of a recording"},
 	{"api-key", "api ask", "the key a client sends is the one the simulated server asks for"},
 	{"backend", "protocol the", "what is asked for or simulated; list and export filter by it"},
 	{"baseline", "compare value", "what the others are compared with: a result, or with --by a value"},
@@ -62,7 +61,7 @@ var otherWords = []struct{ name, words, why string }{
 	{"engine", "engine the", "what is asked for or simulated; list and export filter by it"},
 	{"format", "form json table text", told},
 	{"gpu", "gpu with", "what is asked for or simulated; list and export filter by it"},
-	{"help", "say this", told},
+	{"help", "help this", told},
 	{"host", "address host", "where bench connects is where sim listens, as in vLLM"},
 	{"input-len", "mean prompt", told},
 	{"label", "name with", "vLLM's name of a run in bench; list and export filter by spate's labels"},
@@ -71,7 +70,7 @@ var otherWords = []struct{ name, words, why string }{
 	{"max-num-batched-tokens", "tokens values", "the engine's flag; plan tries several values"},
 	{"max-num-seqs", "sequences values", "the engine's flag; plan tries several values"},
 	{"model", "model with", "what is asked for or simulated; list and export filter by it"},
-	{"no-enable-prefix-caching", "do they", told},
+	{"no-enable-prefix-caching", "the turn", told},
 	{"no-store", "do keep put", told},
 	{"output", "also append file folder write", "where to write: a folder where several files are written"},
 	{"output-dir", "folder run", told},

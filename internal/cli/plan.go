@@ -47,16 +47,19 @@ func (o *planOptions) set() *pflag.FlagSet {
 	f.IntVar(&o.requests, "num-prompts", planRequests, "requests in one simulation, at most")
 	f.Uint64Var(&o.seed, "sim-seed", 0, "seed of what the simulation draws")
 	f.BoolVar(&o.json, "json", false, "print JSON")
-	f.BoolVarP(&o.help, "help", "h", false, "say what it takes")
+	f.BoolVarP(&o.help, "help", "h", false, "help for this command")
 	return f
 }
 
 // newPlan is spate plan: the smallest deployment for a rate. Like predict, it takes bench's flags
 // for what is sent.
 func newPlan(p Process) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "plan --slo OBJECTIVES --rate RATE --profiles NAME,... [flags of bench that say what is sent]",
-		Short: "Say which replicas, parallelism and flags keep objectives at a rate with the fewest GPUs",
+		Short: "Find the fewest GPUs that keep objectives at a request rate",
+		Long: `Find the replicas, parallelism and flags that keep objectives at a request rate with the fewest GPUs, or with the
+least cost where --price names prices. Every candidate is simulated under the load that bench would send for the same
+flags; nothing is measured. docs/plan.md describes the search.`,
 		Example: `  spate plan --slo 'p99_ttft<500ms,p99_tpot<50ms' --rate 20 --profiles qwen3-8b-1xA100-80GB-vllm0.10,Qwen3-8B@H100-SXM --isl 1024 --osl 128
   spate plan --slo 'p99_tpot<60ms' --rate 5 --profiles Qwen3-32B@A100-80GB-SXM,Qwen3-32B@H100-SXM \
     --price A100-80GB-SXM=1.5,H100-SXM=3 --isl 2000 --osl 300 --json`,
@@ -70,12 +73,13 @@ func newPlan(p Process) *cobra.Command {
 			}
 			o.mixedFlags = *mixed
 			if o.help {
-				mixedHelp(p, cmd, own)
-				return nil
+				return cmd.Help()
 			}
 			return runPlan(p, o)
 		},
 	}
+	cmd.SetHelpFunc(func(c *cobra.Command, _ []string) { mixedHelp(p.Stdout, c, new(planOptions).set()) })
+	return cmd
 }
 
 func runPlan(p Process, o *planOptions) error {

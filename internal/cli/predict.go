@@ -54,8 +54,8 @@ func (o *predictOptions) set() *pflag.FlagSet {
 	f.IntVar(&o.override.KVTokens, "kv-cache-tokens", 0, "size of the KV cache in tokens, other than the profile's")
 	f.IntVar(&o.override.TP, "tensor-parallel-size", 0, "GPUs that share every layer, other than the profile's")
 	f.BoolVar(&o.yesPrefix, "enable-prefix-caching", false, "reuse the KV of common prompt beginnings")
-	f.BoolVar(&o.noPrefix, "no-enable-prefix-caching", false, "do not")
-	f.BoolVarP(&o.help, "help", "h", false, "say what it takes")
+	f.BoolVar(&o.noPrefix, "no-enable-prefix-caching", false, "turn prefix caching off")
+	f.BoolVarP(&o.help, "help", "h", false, "help for this command")
 	renamed(f, map[string]string{"profile": "sim", "profiles": "profile-files"})
 	return f
 }
@@ -63,10 +63,10 @@ func (o *predictOptions) set() *pflag.FlagSet {
 // newPredict is spate predict: figures of runs that nobody made. Beside its own flags it takes those
 // of bench, which follow argparse's rules, so cobra does not read them.
 func newPredict(p Process) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "predict [flags of bench] --sim NAME",
-		Short: "Say what a benchmark would show, from a calibrated profile",
-		Long: `Say what a benchmark would show, from a calibrated profile, or from a model's shape and a GPU's datasheet
+		Short: "Predict what a benchmark would show, from a calibrated profile",
+		Long: `Predict what a benchmark would show, from a calibrated profile, or from a model's shape and a GPU's datasheet
 (model@gpu), in virtual time.
 
 All flags of bench that say what is sent and when are taken, with the same meaning: datasets (those of a file need
@@ -87,12 +87,13 @@ values separated by commas give a table of all combinations.`,
 			}
 			o.mixedFlags = *mixed
 			if o.help {
-				mixedHelp(p, cmd, own)
-				return nil
+				return cmd.Help()
 			}
 			return runPredict(p, o, own)
 		},
 	}
+	cmd.SetHelpFunc(func(c *cobra.Command, _ []string) { mixedHelp(p.Stdout, c, new(predictOptions).set()) })
+	return cmd
 }
 
 // gridFlags are the flags of bench that may be given several values.

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"spate/internal/forecast/predict"
@@ -60,16 +59,6 @@ func divideFlags(own *pflag.FlagSet, args, grid []string) (*mixedFlags, error) {
 		}
 	}
 	return out, own.Parse(mine)
-}
-
-// mixedHelp prints the help of a command with flags of its own beside those of bench.
-func mixedHelp(p Process, cmd *cobra.Command, own *pflag.FlagSet) {
-	text := cmd.Short
-	if cmd.Long != "" {
-		text = cmd.Long
-	}
-	say(p.Stdout, "%s\n\nUsage:\n  spate %s\n\nExamples:\n%s\n\nFlags of its own (spate bench --help tells the others):\n%s",
-		text, cmd.Use, cmd.Example, own.FlagUsages())
 }
 
 // benchSettings reads bench's flags for a command that simulates.

@@ -29,7 +29,7 @@ func newRecord(p Process) *cobra.Command {
 	var o recordOptions
 	cmd := &cobra.Command{
 		Use:   "record --upstream URL -o FILE [flags]",
-		Short: "Stand between clients and a server, and write their traffic down as a trace to replay",
+		Short: "Record the traffic between clients and a server as a trace to replay",
 		Long: `Hand every request on to a server and every answer back, byte for byte and as they come, and write one line for
 each request that has ended: when it came, how long prompt and answer were, ids of the prompt's blocks, model, times and
 what became of it. The file is a trace in Mooncake's format, which spate bench sends again with the same arrivals and the

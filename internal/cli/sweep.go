@@ -59,7 +59,7 @@ func (o *sweepOptions) set() *pflag.FlagSet {
 	f.StringArrayVarP(&o.outputs, "output", "o", nil, "write the results to this file, in the form its ending says (repeatable)")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the points and the expected time, and measure nothing")
 	f.BoolVar(&o.noStore, "no-store", false, "keep the runs out of the store")
-	f.BoolVarP(&o.help, "help", "h", false, "say what it takes")
+	f.BoolVarP(&o.help, "help", "h", false, "help for this command")
 	renamed(f, map[string]string{"launch-ready": "launch-timeout", "report": "output"})
 	return f
 }
@@ -82,9 +82,9 @@ const sweepExample = `  spate sweep --request-rate 2,4,6,8 --random-input-len 25
 // newSweep is `spate sweep`. Beside its own flags it takes those of bench, which follow argparse's
 // rules, so cobra does not read them.
 func newSweep(p Process) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:                "sweep [SUITE.yaml] [flags of bench, with several values]",
-		Short:              "Measure a server at many points, in as many sittings as it takes",
+		Short:              "Measure a server at many points, and go on after an interruption",
 		Long:               sweepLong,
 		Example:            sweepExample,
 		DisableFlagParsing: true,
@@ -95,13 +95,13 @@ func newSweep(p Process) *cobra.Command {
 				return usage{"spate sweep", err}
 			}
 			if o.help {
-				say(p.Stdout, "%s\n\nUsage:\n  spate %s\n\nExamples:\n%s\n\nFlags of its own (all flags of bench are taken, too):\n%s",
-					cmd.Long, cmd.Use, cmd.Example, own.FlagUsages())
-				return nil
+				return cmd.Help()
 			}
 			return runSweep(cmd.Context(), p, o, own)
 		},
 	}
+	cmd.SetHelpFunc(func(c *cobra.Command, _ []string) { mixedHelp(p.Stdout, c, new(sweepOptions).set()) })
+	return cmd
 }
 
 // divide tells the suite file and the flags of a command itself from those of bench.

@@ -42,6 +42,7 @@ func newVersion(p Process) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
+		Long:  "Print the version, the commit it was built from and the Go release.",
 		Args:  cobra.NoArgs,
 		RunE:  func(*cobra.Command, []string) error { return writeVersion(p.Stdout) },
 	}
