@@ -61,7 +61,7 @@ func victims(t *testing.T) []victim {
 		all = append(all, victim{name: filepath.Base(path), good: load(t, path), commands: [][]string{dry("--dataset-name", kind, "--dataset-path", "FILE")}})
 	}
 	for _, name := range []string{"bert", "digits", "regex", "unigram"} {
-		good := load(t, filepath.Join(root, "internal", "tokenizer", "testdata", name+".tokenizer.json.gz"))
+		good := load(t, filepath.Join(root, "internal", "token", "tokenizer", "testdata", name+".tokenizer.json.gz"))
 		all = append(all, victim{name: "tokenizer.json", good: good, commands: [][]string{{"bench", "--dry-run", "--model", "m", "--num-prompts", "2", "--random-input-len", "8", "--tokenizer", "FILE"}}})
 	}
 	for _, name := range []string{"chat-slo.yaml", "stages.yaml", "closed-loop.yaml"} {
@@ -73,7 +73,7 @@ func victims(t *testing.T) []victim {
 // harvested are the files of other tools that import reads.
 func harvested(t *testing.T, commands [][]string) (all []victim) {
 	t.Helper()
-	err := filepath.WalkDir(filepath.Join(root, "internal", "harvest", "testdata"), func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(root, "internal", "result", "harvest", "testdata"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
