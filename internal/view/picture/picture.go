@@ -1,6 +1,6 @@
 // Package picture draws the charts of curve without a browser, as PNG or SVG, for READMEs and papers. It
 // comes after curve, whose numbers it takes as they are, and before the report command. choose.go picks
-// the charts a set of results deserves; scale.go holds the axes. Read this file first.
+// the charts a set of results deserves, plot.go draws one, scale.go holds the axes. Read this file first.
 package picture
 
 import (
@@ -11,8 +11,6 @@ import (
 	"math"
 	"strings"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -58,9 +56,7 @@ func PNG(w io.Writer, heading []string, charts []curve.Chart) error {
 	heading = wrap(heading, len(charts))
 	wide, high := size(len(charts), len(heading))
 	canvas := vgimg.NewWith(vgimg.UseWH(wide, high), vgimg.UseDPI(dpi), vgimg.UseBackgroundColor(color.White))
-	if err := tile(draw.New(canvas), heading, charts); err != nil {
-		return err
-	}
+	tile(draw.New(canvas), heading, charts)
 	if _, err := (vgimg.PngCanvas{Canvas: canvas}).WriteTo(w); err != nil {
 		return fmt.Errorf("write picture: %w", err)
 	}
@@ -75,9 +71,7 @@ func SVG(w io.Writer, heading []string, charts []curve.Chart) error {
 	heading = wrap(heading, len(charts))
 	wide, high := size(len(charts), len(heading))
 	canvas := vgsvg.New(wide, high)
-	if err := tile(draw.New(canvas), heading, charts); err != nil {
-		return err
-	}
+	tile(draw.New(canvas), heading, charts)
 	if _, err := canvas.WriteTo(w); err != nil {
 		return fmt.Errorf("write picture: %w", err)
 	}
@@ -120,9 +114,7 @@ func head(c draw.Canvas, lines []string) draw.Canvas {
 	if len(lines) == 0 {
 		return c
 	}
-	style := plot.New().Title.TextStyle
-	write(&style, 10)
-	style.XAlign, style.YAlign = text.XLeft, text.YTop
+	style := letters(10, text.XLeft, text.YTop)
 	at := vg.Point{X: c.Min.X + vg.Points(10), Y: c.Max.Y - vg.Points(6)}
 	for _, line := range lines {
 		c.FillText(style, at, escape.XML(line))
@@ -132,40 +124,18 @@ func head(c draw.Canvas, lines []string) draw.Canvas {
 }
 
 // tile draws each chart in its place, below the heading.
-func tile(c draw.Canvas, heading []string, charts []curve.Chart) error {
+func tile(c draw.Canvas, heading []string, charts []curve.Chart) {
 	c = head(c, heading)
 	tiles := draw.Tiles{Rows: (len(charts) + perLine - 1) / perLine, Cols: min(len(charts), perLine), PadX: vg.Points(12), PadY: vg.Points(12), PadTop: vg.Points(6), PadBottom: vg.Points(6), PadLeft: vg.Points(6), PadRight: vg.Points(12)}
 	for i := range charts {
-		p, err := newPlot(&charts[i])
-		if err != nil {
-			return fmt.Errorf("draw %s: %w", charts[i].ID, err)
-		}
-		p.Draw(tiles.At(c, i%perLine, i/perLine))
+		newPlot(&charts[i]).draw(tiles.At(c, i%perLine, i/perLine))
 	}
-	return nil
 }
 
 // newPlot is one chart.
-func newPlot(c *curve.Chart) (*plot.Plot, error) {
-	p := plot.New()
-	p.BackgroundColor = color.White
-	p.Title.Text = escape.XML(c.Title)
-	p.Title.Padding = vg.Points(6)
-	p.X.Label.Text, p.Y.Label.Text = escape.XML(label(c.X)), escape.XML(label(c.Y))
-	p.X.Padding, p.Y.Padding = 0, 0
-	write(&p.Title.TextStyle, 12)
-	for _, style := range []*text.Style{&p.X.Label.TextStyle, &p.Y.Label.TextStyle} {
-		write(style, 9)
-	}
-	for _, style := range []*text.Style{&p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
-		write(style, 8)
-	}
-	p.Legend.Top = true
-	p.Legend.Left = legendLeft(c)
-	p.Legend.Padding = vg.Points(2)
-	grid := plotter.NewGrid()
-	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{0xe4}, color.Gray{0xe4}
-	p.Add(grid)
+func newPlot(c *curve.Chart) *plot {
+	empty := func(a curve.Axis) axis { return axis{label: escape.XML(label(a)), min: math.Inf(1), max: math.Inf(-1)} }
+	p := &plot{title: escape.XML(c.Title), x: empty(c.X), y: empty(c.Y), legendLeft: legendLeft(c)}
 	colour := -1
 	for i := range c.Lines {
 		l := usable(c, &c.Lines[i])
@@ -179,25 +149,19 @@ func newPlot(c *curve.Chart) (*plot.Plot, error) {
 		if join := c.Lines[i].JoinX; join != nil {
 			joined = usable(c, &curve.Line{X: join, Y: c.Lines[i].JoinY})
 		}
-		if err := add(p, &c.Lines[i], l, joined, colour); err != nil {
-			return nil, err
-		}
+		p.add(newSeries(&c.Lines[i], l, joined, colour))
 	}
-	setScales(p, c)
+	setScale(&p.x, c.X)
+	setScale(&p.y, c.Y)
 	room(p, c)
-	return p, nil
-}
-
-// write sets words in a plain face.
-func write(s *text.Style, points float64) {
-	s.Font.Variant, s.Font.Size = "Sans", vg.Points(points)
+	return p
 }
 
 // legendLeft puts the legend where the lines are not: curves of load and shares rise to the right.
 func legendLeft(c *curve.Chart) bool { return c.Y.Scale != curve.Linear || c.X.Scale == curve.Linear }
 
 // room makes the vertical axis taller by what the legend takes, so that it hides no line.
-func room(p *plot.Plot, c *curve.Chart) {
+func room(p *plot, c *curve.Chart) {
 	names := 0
 	for i := range c.Lines {
 		if c.Lines[i].Name != "" && !c.Lines[i].Faint {
@@ -206,10 +170,10 @@ func room(p *plot.Plot, c *curve.Chart) {
 	}
 	share := min(0.5, 0.045*float64(names)+0.02)
 	if c.Y.Scale == curve.Log {
-		p.Y.Max *= math.Pow(p.Y.Max/p.Y.Min, share/(1-share))
+		p.y.max *= math.Pow(p.y.max/p.y.min, share/(1-share))
 		return
 	}
-	p.Y.Max += (p.Y.Max - p.Y.Min) * share / (1 - share)
+	p.y.max += (p.y.max - p.y.min) * share / (1 - share)
 }
 
 func label(a curve.Axis) string {
@@ -220,11 +184,11 @@ func label(a curve.Axis) string {
 }
 
 // usable are the points of a line that its axes can show; bars and steps become their outline.
-func usable(c *curve.Chart, l *curve.Line) plotter.XYs {
-	var out plotter.XYs
+func usable(c *curve.Chart, l *curve.Line) []point {
+	var out []point
 	put := func(x, y float64) {
 		if shows(c.X, x) && shows(c.Y, y) {
-			out = append(out, plotter.XY{X: place(c.X, x), Y: place(c.Y, y)})
+			out = append(out, point{place(c.X, x), place(c.Y, y)})
 		}
 	}
 	switch l.Kind {
@@ -251,38 +215,26 @@ func usable(c *curve.Chart, l *curve.Line) plotter.XYs {
 	return out
 }
 
-// add draws one line in its colour: marks on its points, a path through those that are joined.
-func add(p *plot.Plot, l *curve.Line, points, joined plotter.XYs, colour int) error {
+// newSeries is one line in its colour: marks on its points, a path through those that are joined.
+func newSeries(l *curve.Line, points, joined []point, colour int) series {
 	c := palette[colour%len(palette)]
 	if l.Faint {
 		c = faint(c)
 	}
-	var shown []plot.Thumbnailer
+	var s series
 	if l.Kind != curve.Dots {
-		line, err := plotter.NewLine(joined)
-		if err != nil {
-			return err
-		}
-		line.Color, line.Width, line.Dashes = c, vg.Points(1.4), dashes[colour/2%len(dashes)]
+		s.path, s.line = joined, draw.LineStyle{Color: c, Width: vg.Points(1.4), Dashes: dashes[colour/2%len(dashes)]}
 		if l.Kind == curve.Bars {
-			line.FillColor = faint(c)
+			s.fill = faint(c)
 		}
-		p.Add(line)
-		shown = append(shown, line)
 	}
 	if l.Kind == curve.Dots || l.Kind == curve.Marks {
-		dots, err := plotter.NewScatter(points)
-		if err != nil {
-			return err
-		}
-		dots.Color, dots.Radius, dots.Shape = c, vg.Points(3), marks[colour%len(marks)]
-		p.Add(dots)
-		shown = append(shown, dots)
+		s.marks, s.glyph = points, draw.GlyphStyle{Color: c, Radius: vg.Points(radius), Shape: marks[colour%len(marks)]}
 	}
-	if l.Name != "" && !l.Faint {
-		p.Legend.Add(escape.XML(l.Name), shown...)
+	if !l.Faint {
+		s.name = escape.XML(l.Name)
 	}
-	return nil
+	return s
 }
 
 // faint is a colour nearer to white.

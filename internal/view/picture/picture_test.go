@@ -10,7 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
 
 	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
@@ -108,16 +109,49 @@ func TestNothingToDraw(t *testing.T) {
 	}
 }
 
+func TestAxesPlaceValues(t *testing.T) {
+	for _, c := range []struct {
+		axis axis
+		v    float64
+		want float64
+	}{
+		{axis{min: 10, max: 30}, 15, 0.25},
+		{axis{min: 10, max: 30}, 30, 1},
+		{axis{min: 1, max: 10000, log: true}, 10, 0.25},
+		{axis{min: 2, max: 8, log: true}, 4, 0.5},
+	} {
+		if got := c.axis.at(c.v); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%v lies at %v of %v to %v, want %v", c.v, got, c.axis.min, c.axis.max, c.want)
+		}
+	}
+}
+
+// TestLegendHidesNoLine: as much room is made above the lines as the names take.
+func TestLegendHidesNoLine(t *testing.T) {
+	for _, scale := range []curve.Scale{curve.Linear, curve.Log} {
+		c := chart(curve.Path, curve.Linear, scale)
+		for range 6 {
+			c.Lines = append(c.Lines, c.Lines[0])
+		}
+		p := newPlot(&c)
+		names := letters(8, text.XLeft, text.YCenter).Height("0") * vg.Length(len(c.Lines))
+		free := vg.Length(1-p.y.at(80)) * (height - vg.Points(60)) // title and horizontal axis take the rest
+		if names > free {
+			t.Errorf("%s: %d names are %.0f points high, and %.0f are free above the highest value", scale, len(c.Lines), names.Points(), free.Points())
+		}
+	}
+}
+
 func TestTicksLieInRangeAndRise(t *testing.T) {
-	for name, f := range map[string]func(float64, float64) []plot.Tick{"plain": plainTicks, "log": logTicks, "nines": nineTicks} {
+	for name, f := range map[string]func(float64, float64) []tick{"plain": plainTicks, "log": logTicks, "nines": nineTicks} {
 		for _, r := range [][2]float64{{1, 10}, {0.001, 3}, {7, 7.5}, {3, 80000}, {0.5, 3}} {
 			last := math.Inf(-1)
 			ticks := f(r[0], r[1])
-			for _, tick := range ticks {
-				if tick.Value < r[0]*(1-1e-6)-1e-9 || tick.Value > r[1]*(1+1e-6) || tick.Value <= last {
-					t.Errorf("%s ticks of %v: %v after %v", name, r, tick.Value, last)
+			for _, k := range ticks {
+				if k.value < r[0]*(1-1e-6)-1e-9 || k.value > r[1]*(1+1e-6) || k.value <= last {
+					t.Errorf("%s ticks of %v: %v after %v", name, r, k.value, last)
 				}
-				last = tick.Value
+				last = k.value
 			}
 			if name == "plain" && (len(ticks) < 3 || len(ticks) > 12) {
 				t.Errorf("%d ticks over %v", len(ticks), r)

@@ -4,8 +4,6 @@ import (
 	"math"
 	"strconv"
 
-	"gonum.org/v1/plot"
-
 	"spate/internal/view/curve"
 )
 
@@ -22,7 +20,7 @@ func shows(a curve.Axis, v float64) bool {
 	return true
 }
 
-// place is where a value lies on its axis. Nines are laid out here; the plot's own scales do the rest.
+// place is where a value lies on its axis. Nines are laid out here; axis does the rest.
 func place(a curve.Axis, v float64) float64 {
 	if a.Scale == curve.Nines {
 		return -math.Log10(1 - v/100)
@@ -30,41 +28,36 @@ func place(a curve.Axis, v float64) float64 {
 	return v
 }
 
-// setScales gives the axes their scale and ticks.
-func setScales(p *plot.Plot, c *curve.Chart) {
-	setScale(&p.X, c.X)
-	setScale(&p.Y, c.Y)
-}
-
-func setScale(axis *plot.Axis, a curve.Axis) {
-	if axis.Min > axis.Max { // no point
-		axis.Min, axis.Max = 0, 1
+// setScale gives an axis its scale and ticks.
+func setScale(s *axis, a curve.Axis) {
+	if s.min > s.max { // no point
+		s.min, s.max = 0, 1
 	}
 	switch a.Scale {
 	case curve.Log:
-		if axis.Min <= 0 { // no point: the empty range
-			axis.Min, axis.Max = 1, 10
+		if s.min <= 0 { // no point: the empty range
+			s.min, s.max = 1, 10
 		}
-		if axis.Min == axis.Max {
-			axis.Min, axis.Max = axis.Min/2, axis.Max*2
+		if s.min == s.max {
+			s.min, s.max = s.min/2, s.max*2
 		}
-		axis.Scale, axis.Tick.Marker = plot.LogScale{}, plot.TickerFunc(logTicks)
+		s.log, s.ticks = true, logTicks
 	case curve.Nines:
-		axis.Tick.Marker = plot.TickerFunc(nineTicks)
+		s.ticks = nineTicks
 	default:
-		if a.Zero && axis.Min > 0 {
-			axis.Min = 0
+		if a.Zero && s.min > 0 {
+			s.min = 0
 		}
-		if axis.Min == axis.Max {
-			axis.Max = axis.Min + 1
+		if s.min == s.max {
+			s.max = s.min + 1
 		}
-		axis.Tick.Marker = plot.TickerFunc(plainTicks)
+		s.ticks = plainTicks
 	}
 }
 
 // logTicks label 1, 2 and 5 of each decade, only the decades where there are many.
-func logTicks(low, high float64) []plot.Tick {
-	var out []plot.Tick
+func logTicks(low, high float64) []tick {
+	var out []tick
 	decades := math.Log10(high / low)
 	for e := math.Floor(math.Log10(low)); e <= math.Ceil(math.Log10(high)); e++ {
 		for m := 1.0; m < 10; m++ {
@@ -72,9 +65,9 @@ func logTicks(low, high float64) []plot.Tick {
 			if v < low*(1-1e-9) || v > high*(1+1e-9) {
 				continue
 			}
-			t := plot.Tick{Value: v}
+			t := tick{value: v}
 			if m == 1 || decades < 3 && (m == 2 || m == 5) {
-				t.Label = number(v)
+				t.label = number(v)
 			}
 			out = append(out, t)
 		}
@@ -83,18 +76,18 @@ func logTicks(low, high float64) []plot.Tick {
 }
 
 // nineTicks label the percentiles people name.
-func nineTicks(low, high float64) []plot.Tick {
-	var out []plot.Tick
+func nineTicks(low, high float64) []tick {
+	var out []tick
 	for _, p := range []float64{0, 50, 75, 90, 95, 99, 99.9, 99.99, 99.999} {
 		if v := -math.Log10(1 - p/100); v >= low-1e-9 && v <= high+1e-9 {
-			out = append(out, plot.Tick{Value: v, Label: number(p)})
+			out = append(out, tick{value: v, label: number(p)})
 		}
 	}
 	return out
 }
 
 // plainTicks are at 1, 2 or 5 times a power of ten, four to nine of them.
-func plainTicks(low, high float64) []plot.Tick {
+func plainTicks(low, high float64) []tick {
 	raw := (high - low) / 5
 	unit := math.Pow(10, math.Floor(math.Log10(raw)))
 	step := 10 * unit
@@ -104,9 +97,9 @@ func plainTicks(low, high float64) []plot.Tick {
 			break
 		}
 	}
-	var out []plot.Tick
+	var out []tick
 	for k := math.Ceil(low/step - 1e-9); k*step <= high*(1+1e-9); k++ {
-		out = append(out, plot.Tick{Value: k * step, Label: number(k * step)})
+		out = append(out, tick{value: k * step, label: number(k * step)})
 	}
 	return out
 }
