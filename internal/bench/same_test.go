@@ -106,8 +106,8 @@ func randomFlags(draw *rand.Rand, t *testing.T) []string {
 		"random": {
 			"--random-output-len", num(1, 60), "--random-prefix-len", pick("0", "40"), "--range-ratio-meaning", pick("auto", "v10", "v6"), "--salt", pick("", "pepper"),
 		},
-		"sharegpt":                {"--dataset-path", "../cli/testdata/data/sharegpt.json"},
-		"sonnet":                  {"--dataset-path", "../cli/testdata/data/verses.txt", "--sonnet-input-len", num(220, 400), "--sonnet-prefix-len", pick("50", "200")},
+		"sharegpt":                {"--dataset-path", "../test/e2e/testdata/data/sharegpt.json"},
+		"sonnet":                  {"--dataset-path", "../test/e2e/testdata/data/verses.txt", "--sonnet-input-len", num(220, 400), "--sonnet-prefix-len", pick("50", "200")},
 		"custom":                  {"--dataset-path", "../../examples/prompts.jsonl", "--custom-output-len", num(1, 99)},
 		"prefix_repetition":       {"--prefix-repetition-prefix-len", num(10, 99), "--prefix-repetition-num-prefixes", num(1, 4)},
 		"generated-shared-prefix": {"--gsp-num-groups", num(1, 5), "--gsp-prompts-per-group", num(1, 9), "--gsp-system-prompt-len", num(10, 99)},

@@ -187,6 +187,9 @@ func swap(r *rand.Rand, data []byte, what *regexp.Regexp, odd []string) []byte {
 // TestHostileFiles has the commands that read files read damaged ones.
 func TestHostileFiles(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("short: attacks the real program; make attack is the long form")
+	}
 	all := victims(t)
 	n := size(80, 3000)
 	atOnce(n, func(i int) {
