@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"spate/internal/call"
+	"spate/internal/figure"
 	"spate/internal/forecast/profile"
 	"spate/internal/judge/metrics"
 )
@@ -50,23 +51,12 @@ func Replayed(recs []call.Record, slots *int) (*Load, error) {
 	return &Load{Rate: math.Inf(1), Text: "the recorded requests", Slots: w.Slots, Requests: w.replayed(0)}, nil
 }
 
-// FromSummary are the figures of a measured run under vLLM's names.
-func FromSummary(s *metrics.Summary) Metrics {
-	m := Metrics{
-		"completed": float64(s.Completed), "duration": s.DurationS, "output_throughput": s.OutputThroughput,
-		"request_throughput": s.RequestThroughput, "total_token_throughput": s.TotalTokenThroughput,
-	}
-	for name, d := range map[string]*metrics.Dist{"ttft": &s.TTFT, "tpot": &s.TPOT, "itl": &s.ITL, "e2el": &s.E2EL} {
-		if d.N == 0 {
-			continue
-		}
-		m["mean_"+name+"_ms"], m["median_"+name+"_ms"] = d.Mean, d.Median
-		if q, ok := d.At(99); ok && !q.Infinite {
-			m["p99_"+name+"_ms"] = q.Value
-		}
-	}
-	return m
-}
+// compared are the figures that both a prediction and a measured run have.
+var compared = append(figure.List("completed", "duration", "request_throughput", "output_throughput", "total_token_throughput"),
+	figure.Stats("mean", "median", "p99")...)
+
+// FromSummary are the figures of a run under vLLM's names.
+func FromSummary(s *metrics.Summary) Metrics { return figure.Values(s, compared) }
 
 // Comparison is a prediction beside a measurement of the same workload.
 type Comparison struct {

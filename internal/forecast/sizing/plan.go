@@ -12,8 +12,10 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
+	"spate/internal/figure"
 	"spate/internal/forecast/predict"
 	"spate/internal/settings/config"
 )
@@ -143,6 +145,8 @@ func (o *Options) check() error {
 		switch {
 		case ob.Stat == "":
 			return fmt.Errorf("objective %q: plans take latencies such as p99_ttft<500ms; how much is served is given by the rate", ob.Text)
+		case !slices.Contains(figure.Latencies(), ob.Metric):
+			return fmt.Errorf("objective %q: plans take %s, and the simulator has no %s", ob.Text, strings.Join(figure.Latencies(), ", "), ob.Metric)
 		case ob.Op != "<" && ob.Op != "<=":
 			return fmt.Errorf("objective %q: plans take upper bounds on latencies, with <", ob.Text)
 		case ob.Bound == 0:

@@ -196,16 +196,20 @@ func userSpeed(r *call.Record, run *Run) (float64, bool) {
 	return float64(OutputTokens(r, run.Tokenizer)) / seconds(latency), true
 }
 
+// decodeSpeed is tokens per second behind the first token: 1/TPOT.
+func decodeSpeed(r *call.Record, run *Run) (float64, bool) {
+	t, ok := TPOT(r, run.EndRule, run.Tokenizer)
+	if !ok || t <= 0 {
+		return 0, false
+	}
+	return 1 / t, true
+}
+
 func (z *summarizer) speed() {
 	z.columns.numbers(func(r *call.Record) (float64, bool) { return userSpeed(r, &z.run) },
 		func(xs []float64) { z.s.Speed.User = z.b.dist(xs, 1) })
-	z.columns.numbers(func(r *call.Record) (float64, bool) {
-		t, ok := z.tpot(r)
-		if !ok || t <= 0 {
-			return 0, false
-		}
-		return 1 / t, true
-	}, func(xs []float64) { z.s.Speed.Decode = z.b.dist(xs, 1) })
+	z.columns.numbers(func(r *call.Record) (float64, bool) { return decodeSpeed(r, &z.run) },
+		func(xs []float64) { z.s.Speed.Decode = z.b.dist(xs, 1) })
 }
 
 // rates compares schedule, dispatch and wire. Each rate is the number of requests over the time

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"spate/internal/judge/metrics"
+	"spate/internal/figure"
 	"spate/internal/load/schedule"
 	"spate/internal/result"
 )
@@ -14,36 +14,16 @@ import (
 // FromRun is one of spate's own runs as a Result.
 func FromRun(run *result.Run) Result {
 	r := Result{Source: Source{File: filepath.ToSlash(run.Dir), Line: 1}, Format: FormatSpate, EngineLog: []EngineSample{}}
-	s := &run.Summary
-	m := &r.Metrics
-	count := func(name string, n int) { m.set(Figure{Name: name, Text: strconv.Itoa(n)}) }
-	float := func(name string, v float64) { m.set(Figure{Name: name, Text: formatFloat(v)}) }
-	float("duration", s.DurationS)
-	count("completed", s.Completed)
-	count("failed", s.Failed)
-	count("total_input_tokens", s.TotalInput)
-	count("total_output_tokens", s.TotalOutput)
-	float("request_throughput", s.RequestThroughput)
-	if s.RequestGoodput != nil {
-		float("request_goodput", *s.RequestGoodput)
-	}
-	float("output_throughput", s.OutputThroughput)
-	float("total_token_throughput", s.TotalTokenThroughput)
-	float("max_output_tokens_per_s", s.MaxOutputPerS)
-	count("max_concurrent_requests", s.MaxConcurrent)
-	for _, l := range []struct {
-		name string
-		dist *metrics.Dist
-	}{{"ttft", &s.TTFT}, {"tpot", &s.TPOT}, {"itl", &s.ITL}, {"e2el", &s.E2EL}} {
-		if l.dist.N == 0 {
+	for _, f := range figure.Headlines("mean", "median", "std", "p90", "p95", "p99") {
+		v := f.Of(&run.Summary)
+		if !v.OK {
 			continue
 		}
-		float("mean_"+l.name+"_ms", l.dist.Mean)
-		float("median_"+l.name+"_ms", l.dist.Median)
-		float("std_"+l.name+"_ms", l.dist.Std)
-		for _, p := range []float64{90, 95, 99} {
-			float("p"+strconv.FormatFloat(p, 'f', -1, 64)+"_"+l.name+"_ms", l.dist.P(p))
+		text := formatFloat(v.V)
+		if f.Whole() {
+			text = strconv.Itoa(int(v.V))
 		}
+		r.Metrics.set(Figure{Name: f.Key(), Text: text})
 	}
 	describeRun(&r, run)
 	check(&r)

@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"spate/internal/figure"
 	"spate/internal/judge/metrics"
 	"spate/internal/result"
 )
@@ -100,16 +101,15 @@ func (v *VLLM) Fill(s *metrics.Summary, selected []string, percentiles []float64
 		v.Probe = &VLLMProbe{p.Completed, p.Failed, p.Median, p.P99, p.Max}
 	}
 	v.Metrics = nil
-	for _, m := range []struct {
-		name string
-		dist *metrics.Dist
-	}{{"ttft", &s.TTFT}, {"tpot", &s.TPOT}, {"itl", &s.ITL}, {"e2el", &s.E2EL}} {
-		if !slices.Contains(selected, m.name) || s.Pooling != nil && m.name != "e2el" {
+	for _, name := range figure.Latencies() {
+		if !slices.Contains(selected, name) || s.Pooling != nil && name != "e2el" {
 			continue
 		}
-		out := VLLMMetric{Name: m.name, Mean: m.dist.Mean, Median: m.dist.Median, Std: m.dist.Std}
+		f := figure.Get(name)
+		of := func(r figure.Ref) float64 { return r.Of(s).V } // 0 where there is none, as in vLLM
+		out := VLLMMetric{Name: name, Mean: of(f.Stat("mean")), Median: of(f.Stat("median")), Std: of(f.Stat("std"))}
 		for _, p := range percentiles {
-			out.Percentiles = append(out.Percentiles, VLLMPercentile{p, m.dist.P(p)})
+			out.Percentiles = append(out.Percentiles, VLLMPercentile{p, of(f.At(p))})
 		}
 		v.Metrics = append(v.Metrics, out)
 	}

@@ -14,6 +14,7 @@ import (
 	"math"
 	"strings"
 
+	"spate/internal/figure"
 	"spate/internal/settings/config"
 )
 
@@ -79,8 +80,10 @@ func usable(o config.Objective) error {
 		if upper {
 			return fmt.Errorf("objective %q: a share of good requests is bounded from below, as in goodput_ratio>95%%", o.Text)
 		}
-	case strings.HasSuffix(o.Metric, "throughput") || o.Metric == "request_goodput":
+	case o.Ref().Better != figure.Lower && o.Unit != string(figure.Milliseconds):
 		return fmt.Errorf("objective %q: how much is served follows from the load, which is what is sought; bound latencies and errors", o.Text)
+	case o.Unit != string(figure.Milliseconds) && o.Metric != "error_rate":
+		return fmt.Errorf("objective %q: bound latencies, error_rate or goodput_ratio", o.Text)
 	case !upper:
 		return fmt.Errorf("objective %q: latencies and errors are bounded from above, with <", o.Text)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"spate/internal/figure"
 	"spate/internal/settings/config"
 )
 
@@ -34,7 +35,7 @@ func TestServiceIsWhatABusyServerServes(t *testing.T) {
 // observed is a probe with a figure of p99_ttft<500ms and no failures.
 func observed(load float64, planned int, value float64) Observation {
 	v := config.Float(value)
-	return Observation{Load: load, Planned: planned, Requests: planned, Readings: []Reading{{Value: v, Low: v * 0.99, High: v * 1.01}, ratio(0, planned)}}
+	return Observation{Load: load, Planned: planned, Requests: planned, Readings: []Reading{{Value: v, Low: v * 0.99, High: v * 1.01}, reading(figure.Share(0, planned))}}
 }
 
 func searchOf(t *testing.T, list ...Observation) *Search {

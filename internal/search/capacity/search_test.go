@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"spate/internal/figure"
 	"spate/internal/judge/stats"
 	"spate/internal/judge/verdict"
 	"spate/internal/rng"
@@ -38,7 +39,7 @@ func (s synthetic) probe(seed uint64, p Probe) Observation {
 	draw := rng.New(seed, "synthetic", uint64(p.Load*1e6), uint64(p.Repeat))
 	v := math.Log(500) + s.steep*math.Log(p.Load/s.capacity) + s.noise*draw.NormFloat64()
 	r := Reading{Value: config.Float(math.Exp(v)), Low: config.Float(math.Exp(v - 1.96*s.told)), High: config.Float(math.Exp(v + 1.96*s.told))}
-	o := Observation{Load: p.Load, Repeat: p.Repeat, Planned: 300 * p.Times, Requests: 300 * p.Times, Readings: []Reading{r, ratio(0, 300)}}
+	o := Observation{Load: p.Load, Repeat: p.Repeat, Planned: 300 * p.Times, Requests: 300 * p.Times, Readings: []Reading{r, reading(figure.Share(0, 300))}}
 	if s.fullAt > 0 && p.Load >= s.fullAt {
 		o.Growth, o.Saturated = Growth{By: 50, Variance: 100}, true
 	}
@@ -366,7 +367,7 @@ func TestSharesAreCountedOverAllProbes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l := &level{load: 1}
 			for _, n := range c.counts {
-				l.obs = append(l.obs, Observation{Readings: []Reading{ratio(n[0], n[1])}})
+				l.obs = append(l.obs, Observation{Readings: []Reading{reading(figure.Share(n[0], n[1]))}})
 			}
 			if got := l.state(list, []*level{l}); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"spate/internal/figure"
 	"spate/internal/host/launch"
 	"spate/internal/search/suggest"
 	"spate/internal/settings/config"
@@ -424,11 +426,11 @@ func (f *File) readGoal(r *raw) error {
 	if long, ok := objectives[r.Objective]; ok {
 		f.Objective.Metric = long
 	} else {
-		o, err := config.ParseObjective(r.Objective + "<1")
-		if err != nil || o.Unit != "ms" && !slices.Contains([]string{"request_throughput", "output_throughput", "total_token_throughput", "request_goodput"}, o.Metric) {
+		o, err := figure.Find(r.Objective)
+		if err != nil || o.Unit != figure.Milliseconds && !slices.Contains(slices.Collect(maps.Values(objectives)), o.Key()) {
 			return fmt.Errorf("objective %q is not one of goodput, throughput, requests, tokens, cost, or a latency such as p99_ttft_ms", r.Objective)
 		}
-		f.Objective.Metric, f.Objective.Smaller = figureName(o), o.Unit == "ms"
+		f.Objective.Metric, f.Objective.Smaller = o.Key(), o.Better == figure.Lower
 	}
 	if f.Objective.Metric == "cost" {
 		f.Objective.Smaller = true

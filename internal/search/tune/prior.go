@@ -71,7 +71,7 @@ func Prior(ctx context.Context, f *File, v *Virtual, history []Observation) (*Ad
 func (f *File) judged() []string {
 	names := []string{"output_throughput", f.Objective.Metric}
 	for _, c := range f.limits {
-		names = append(names, figureName(c))
+		names = append(names, c.Key())
 	}
 	return names
 }

@@ -153,7 +153,7 @@ func (f *File) Score(o *Observation) {
 // judge adds the constraints a run missed.
 func (f *File) judge(o *Observation, m *Measured) {
 	for _, c := range f.limits {
-		v, ok := m.Figures[figureName(c)]
+		v, ok := m.Figures[c.Key()]
 		if !ok {
 			v = math.NaN()
 		}
@@ -175,14 +175,6 @@ func (f *File) judge(o *Observation, m *Measured) {
 
 // Objectives are the constraints on figures.
 func (f *File) Objectives() []config.Objective { return f.limits }
-
-// figureName is the name a constraint's figure has among those of a run.
-func figureName(c config.Objective) string {
-	if c.Unit == "ms" {
-		return c.Stat + "_" + c.Metric + "_ms"
-	}
-	return c.Metric
-}
 
 // trial is an observation as strategies see it.
 func (o *Observation) trial() suggest.Trial {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"spate/internal/call"
+	"spate/internal/figure"
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/host/launch"
@@ -50,6 +52,11 @@ func NewVirtual(f *File, prof *profile.Profile, resolve Resolve) (*Virtual, erro
 	v := &Virtual{File: f, Profile: prof, Load: withoutTokenizer, Resolve: resolve, Start: time.Minute, loads: map[string]*predict.Load{}}
 	if !f.vllm() {
 		return nil, fmt.Errorf("the simulator knows what flags of vllm serve do, not those of %s", cmp.Or(f.Server.Kind, "this server"))
+	}
+	for _, o := range f.limits {
+		if o.Stat != "" && !slices.Contains(figure.Latencies(), o.Metric) {
+			return nil, fmt.Errorf("constraint %q: the simulator has no %s", o.Text, o.Metric)
+		}
 	}
 	if prof != nil {
 		facts := prof.Engine.Settings()
@@ -304,7 +311,7 @@ func (v *Virtual) figures(res *cluster.Result, cfg *config.Bench) map[string]flo
 		if r.Got > 1 {
 			one["tpot"] = ms(r.Last-r.First) / float64(r.Got-1)
 		}
-		if meets(one, cfg.Check.Goodput) {
+		if v.meets(r, one, cfg.Check.Goodput) {
 			good++
 		}
 		for name, x := range one {
@@ -334,10 +341,25 @@ func (v *Virtual) figures(res *cluster.Result, cfg *config.Bench) map[string]flo
 	return fig
 }
 
-// meets reports whether a request keeps the limits of --goodput.
-func meets(one map[string]float64, limits []config.Limit) bool {
+// meets reports whether a request keeps the limits of --goodput. What is not at hand is read off its record.
+func (v *Virtual) meets(r *cluster.Request, one map[string]float64, limits []config.Limit) bool {
+	var rec *call.Record
 	for _, l := range limits {
-		if one[string(l.Metric)] > l.MS {
+		if x, ok := one[string(l.Metric)]; ok {
+			if x > l.MS {
+				return false
+			}
+			continue
+		}
+		if rec == nil {
+			made := r.Record()
+			rec = &made
+		}
+		bound := l.MS * v.speed()
+		if f := figure.Get(string(l.Metric)); f != nil && f.Better == figure.Higher {
+			bound = l.MS / v.speed()
+		}
+		if !(metrics.Objective{Metric: string(l.Metric), Bound: bound}).Met(rec, metrics.Run{Tokenizer: true}) {
 			return false
 		}
 	}
@@ -353,7 +375,7 @@ func dist(fig map[string]float64, name string, sorted []float64, limits []config
 	}
 	for _, o := range limits {
 		if o.IsPct && o.Metric == name {
-			fig[figureName(o)] = stats.SortedPercentile(sorted, o.Pct)
+			fig[o.Key()] = stats.SortedPercentile(sorted, o.Pct)
 		}
 	}
 }
@@ -366,49 +388,25 @@ func (f *File) Percentiles() []float64 {
 			out = append(out, o.Pct)
 		}
 	}
-	if o, err := config.ParseObjective(f.Objective.Metric + "<1"); err == nil && o.IsPct && !slices.Contains(out, o.Pct) {
-		out = append(out, o.Pct)
+	if r, err := figure.Find(f.Objective.Metric); err == nil { // cost is none
+		if p, is := r.Percentile(); is && !slices.Contains(out, p) {
+			out = append(out, p)
+		}
 	}
 	return out
 }
 
-// FromSummary are the figures of a measured run.
+// FromSummary are the figures of a measured run: those of every result, and what objective and constraints look at.
 func (f *File) FromSummary(s *metrics.Summary) map[string]float64 {
-	fig := map[string]float64{}
-	put := func(name string, v float64) {
-		if !math.IsNaN(v) && !math.IsInf(v, 0) {
-			fig[name] = v
+	stats := []string{"mean", "median", "std", "max", "min"}
+	for _, p := range usual {
+		stats = append(stats, fmt.Sprintf("p%g", p))
+	}
+	refs := append(figure.Headlines(stats...), figure.List("goodput_ratio", "error_rate")...)
+	for _, name := range f.judged() {
+		if r, err := figure.Find(name); err == nil { // cost is made of others
+			refs = append(refs, r)
 		}
 	}
-	put("completed", float64(s.Completed))
-	put("failed", float64(s.Failed))
-	put("duration", s.DurationS)
-	put("request_throughput", s.RequestThroughput)
-	put("output_throughput", s.OutputThroughput)
-	put("total_token_throughput", s.TotalTokenThroughput)
-	if s.RequestGoodput != nil {
-		put("request_goodput", *s.RequestGoodput)
-	}
-	if s.Goodput != nil {
-		put("goodput_ratio", s.Goodput.Share)
-	}
-	if bad := s.ErrorAdjusted.Failures; s.Completed+bad > 0 {
-		put("error_rate", float64(bad)/float64(s.Completed+bad))
-	}
-	for name, d := range map[string]*metrics.Dist{"ttft": &s.TTFT, "tpot": &s.TPOT, "itl": &s.ITL, "e2el": &s.E2EL} {
-		if d.N == 0 {
-			continue
-		}
-		put("mean_"+name+"_ms", d.Mean)
-		put("median_"+name+"_ms", d.Median)
-		put("std_"+name+"_ms", d.Std)
-		put("max_"+name+"_ms", d.Max)
-		put("min_"+name+"_ms", d.Min)
-		for _, p := range f.Percentiles() {
-			if q, ok := d.At(p); ok && !q.Infinite {
-				put(fmt.Sprintf("p%g_%s_ms", p, name), q.Value)
-			}
-		}
-	}
-	return fig
+	return figure.Values(s, refs)
 }

@@ -262,8 +262,13 @@ func TestParseLimit(t *testing.T) {
 	if got, err := ParseLimit("ttft:200"); err != nil || got != (Limit{TTFT, 200}) {
 		t.Errorf("ParseLimit = %v, %v", got, err)
 	}
+	for _, name := range []string{"itl", "max_itl", "first_token", "user_tokens_per_s"} {
+		if got, err := ParseLimit(name + ":20"); err != nil || got != (Limit{Metric(name), 20}) {
+			t.Errorf("ParseLimit(%s:20) = %v, %v", name, got, err)
+		}
+	}
 	for text, want := range map[string]string{
-		"ttft": "ttft:200", "tftt:2": `did you mean "ttft"`, "tpot:-1": "negative", "e2el:x": "milliseconds", "itl:5": "ttft, tpot, e2el",
+		"ttft": "ttft:200", "tftt:2": `did you mean "ttft"`, "tpot:-1": "negative", "e2el:x": "milliseconds", "duration:5": "ttft, tpot, e2el, itl",
 	} {
 		if _, err := ParseLimit(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("ParseLimit(%q) = %v, want %q in it", text, err, want)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/figure"
 	"spate/internal/load/schedule"
 	"spate/internal/load/workload"
 )
@@ -60,16 +61,14 @@ func (s *Stages) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-var limited = []string{string(TTFT), string(TPOT), string(E2EL)}
-
-// ParseLimit reads one goodput objective, such as ttft:200.
+// ParseLimit reads one goodput objective, such as ttft:200, on any figure that every request has one of.
 func ParseLimit(text string) (Limit, error) {
 	name, value, ok := strings.Cut(text, ":")
 	if !ok {
 		return Limit{}, fmt.Errorf("%q is not NAME:MILLISECONDS, such as ttft:200", text)
 	}
-	if !contains(limited, name) {
-		return Limit{}, fmt.Errorf("%q is not one of ttft, tpot, e2el%s", name, DidYouMean(name, limited))
+	if names := figure.PerRequest(); !contains(names, name) {
+		return Limit{}, fmt.Errorf("%q is not one of %s%s", name, strings.Join(names, ", "), DidYouMean(name, names))
 	}
 	ms, err := strconv.ParseFloat(value, 64)
 	if err != nil || math.IsNaN(ms) || math.IsInf(ms, 0) {
@@ -159,8 +158,8 @@ func ParseMetrics(text string) ([]Metric, error) {
 	var out []Metric
 	for part := range strings.SplitSeq(text, ",") {
 		name := strings.TrimSpace(part)
-		if !contains(latencies, name) {
-			return nil, fmt.Errorf("%q is not one of %s%s", name, strings.Join(latencies, ", "), DidYouMean(name, latencies))
+		if known := figure.Latencies(); !contains(known, name) {
+			return nil, fmt.Errorf("%q is not one of %s%s", name, strings.Join(known, ", "), DidYouMean(name, known))
 		}
 		out = append(out, Metric(name))
 	}

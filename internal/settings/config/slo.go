@@ -1,10 +1,14 @@
 package config
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
+
+	"spate/internal/figure"
 )
 
 // Objective is one condition on the whole run, such as p99_ttft<500ms. A run that does not meet it
@@ -12,10 +16,10 @@ import (
 type Objective struct {
 	Text   string  `json:"text"`             // as given
 	Stat   string  `json:"stat,omitempty"`   // mean, median, std, min, max or pNN; empty for plain figures
-	Metric string  `json:"metric"`           // a latency metric or a plain figure, see Figures
+	Metric string  `json:"metric"`           // a figure of the catalogue, see figure.Figure
 	Op     string  `json:"op"`               // <, <=, > or >=
 	Bound  float64 `json:"bound"`            // in Unit
-	Unit   string  `json:"unit"`             // ms, req/s, tok/s or ratio
+	Unit   string  `json:"unit"`             // of the figure: ms, req/s, tok/s, ratio
 	Pct    float64 `json:"pct,omitempty"`    // the NN of pNN, median is 50
 	IsPct  bool    `json:"is_pct,omitempty"` // Pct is meant
 }
@@ -36,33 +40,18 @@ func (o Objective) Met(v float64) bool {
 	return false
 }
 
-// Key is the metric's name as vLLM's result JSON spells it, such as p99_ttft_ms.
-func (o Objective) Key() string {
-	if o.Stat == "" {
-		return o.Metric
+// Ref is the figure that the objective bounds.
+func (o Objective) Ref() figure.Ref {
+	key := o.Metric
+	if o.Stat != "" {
+		key = o.Stat + "_" + o.Metric
 	}
-	return o.Stat + "_" + o.Metric + "_ms"
+	r, _ := figure.Find(key) // ParseObjective found it
+	return r
 }
 
-// figure is something an objective can bound that has no distribution.
-type figure struct{ name, unit string }
-
-// figures lists them; the second spelling and later ones are accepted for the first.
-var figures = []struct {
-	figure
-	also []string
-}{
-	{figure{"request_throughput", "req/s"}, []string{"rps", "throughput"}},
-	{figure{"output_throughput", "tok/s"}, []string{"output_token_throughput"}},
-	{figure{"total_token_throughput", "tok/s"}, nil},
-	{figure{"request_goodput", "req/s"}, []string{"goodput"}},
-	{figure{"goodput_ratio", "ratio"}, []string{"attainment"}},
-	{figure{"error_rate", "ratio"}, []string{"failure_rate"}},
-}
-
-var latencies = []string{string(TTFT), string(TPOT), string(ITL), string(E2EL)}
-
-var stats = []string{"mean", "median", "std", "min", "max"}
+// Key is the metric's name as vLLM's result JSON spells it, such as p99_ttft_ms.
+func (o Objective) Key() string { return o.Ref().Key() }
 
 // objectiveForm is what an objective looks like, for error texts.
 const objectiveForm = "an objective looks like p99_ttft<500ms, mean_tpot<=50 or request_throughput>10"
@@ -108,41 +97,17 @@ func ParseObjective(text string) (Objective, error) {
 	return o, nil
 }
 
-// readName splits stat_metric, or finds a plain figure.
+// readName finds the figure.
 func (o *Objective) readName(name string) error {
-	name = strings.ReplaceAll(name, "-", "_")
-	for _, f := range figures {
-		if name == f.name || contains(f.also, name) {
-			o.Metric, o.Unit = f.name, f.unit
-			return nil
-		}
+	r, err := figure.Find(name)
+	if unknown := (*figure.Unknown)(nil); errors.As(err, &unknown) && unknown.Nearest == "" {
+		return fmt.Errorf("objective %q: %w: %s", o.Text, err, objectiveForm)
 	}
-	stat, metric, ok := strings.Cut(strings.TrimSuffix(name, "_ms"), "_")
-	if !ok || !contains(latencies, metric) {
-		hint := DidYouMean(name, objectiveNames())
-		if hint == "" {
-			hint = ": " + objectiveForm
-		}
-		return fmt.Errorf("objective %q: unknown metric %q%s", o.Text, name, hint)
+	if err != nil {
+		return fmt.Errorf("objective %q: %w", o.Text, err)
 	}
-	o.Stat, o.Metric, o.Unit = stat, metric, "ms"
-	if stat == "median" {
-		o.Pct, o.IsPct = 50, true
-		return nil
-	}
-	if contains(stats, stat) {
-		return nil
-	}
-	return o.readPercentile(stat)
-}
-
-func (o *Objective) readPercentile(stat string) error {
-	p, err := strconv.ParseFloat(strings.TrimPrefix(stat, "p"), 64)
-	if !strings.HasPrefix(stat, "p") || err != nil || !(p >= 0 && p <= 100) {
-		return fmt.Errorf("objective %q: unknown statistic %q: use mean, median, std, min, max or a percentile such as p99",
-			o.Text, stat)
-	}
-	o.Pct, o.IsPct = p, true
+	o.Metric, o.Stat, o.Unit = r.Name, r.Stat, string(r.Unit)
+	o.Pct, o.IsPct = r.Percentile()
 	return nil
 }
 
@@ -159,7 +124,7 @@ func readBound(text, unit string) (float64, error) {
 	}
 	v, err := strconv.ParseFloat(number, 64)
 	if err != nil || math.IsNaN(v) || v < 0 {
-		return 0, fmt.Errorf("%q is not a bound in %s", text, unit)
+		return 0, fmt.Errorf("%q is not a bound in %s", text, cmp.Or(unit, "whole numbers"))
 	}
 	return v * scale, nil
 }
@@ -173,22 +138,10 @@ func boundUnits(unit string) []boundUnit {
 	switch unit {
 	case "ms":
 		return []boundUnit{{"us", 1e-3}, {"ms", 1}, {"s", 1e3}}
+	case "s":
+		return []boundUnit{{"ms", 1e-3}, {"s", 1}}
 	case "ratio":
 		return []boundUnit{{"%", 0.01}}
 	}
 	return []boundUnit{{unit, 1}}
-}
-
-func objectiveNames() []string {
-	var names []string
-	for _, m := range latencies {
-		for _, s := range append([]string{"p50", "p90", "p95", "p99"}, stats...) {
-			names = append(names, s+"_"+m)
-		}
-	}
-	for _, f := range figures {
-		names = append(names, f.name)
-		names = append(names, f.also...)
-	}
-	return names
 }

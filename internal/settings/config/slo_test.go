@@ -21,6 +21,11 @@ func TestParseObjective(t *testing.T) {
 		"max_itl<900us":          {"max_itl_ms", "<", 0.9, "ms"},
 		"rps>10":                 {"request_throughput", ">", 10, "req/s"},
 		"output_throughput>=1e3": {"output_throughput", ">=", 1000, "tok/s"},
+		"p99.90_ttft<1s":         {"p99.9_ttft_ms", "<", 1000, "ms"},
+		"p99_first_token<1s":     {"p99_first_token_ms", "<", 1000, "ms"},
+		"p5_user_tokens_per_s>9": {"p5_user_tokens_per_s", ">", 9, "tok/s"},
+		"duration<1500ms":        {"duration", "<", 1.5, "s"},
+		"completed>=100":         {"completed", ">=", 100, ""},
 		"error_rate<1%":          {"error_rate", "<", 0.01, "ratio"},
 		"goodput_ratio>=0.99":    {"goodput_ratio", ">=", 0.99, "ratio"},
 	}
@@ -49,6 +54,7 @@ func TestParseObjectiveMistakes(t *testing.T) {
 		"p99_ttft<nan":     "not a bound",
 		"p99_ttft==5<":     "unknown metric",
 		"error_rate<1ms":   "not a bound in ratio",
+		"completed<few":    "not a bound in whole numbers",
 		"pinf_ttft<5":      "unknown statistic",
 		"request_rate_<10": "unknown metric",
 	} {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/figure"
 	"spate/internal/judge/metrics"
 )
 
@@ -146,37 +147,19 @@ func statistic(key string, samples map[string][]float64) (float64, bool) {
 
 // headFigure is a number by vLLM's definitions at HEAD.
 func headFigure(s *metrics.Summary, key string) (float64, bool) {
-	switch key {
-	case "completed":
-		return float64(s.Completed), true
-	case "duration":
-		return s.DurationS, true
-	case "total_input_tokens":
-		return float64(s.TotalInput), true
-	case "total_output_tokens":
-		return float64(s.TotalOutput), true
-	case "request_throughput":
-		return s.RequestThroughput, true
-	case "output_throughput":
-		return s.OutputThroughput, true
-	case "total_token_throughput":
-		return s.TotalTokenThroughput, true
+	r, err := figure.Find(key)
+	if err != nil {
+		return 0, false
 	}
-	for name, d := range map[string]*metrics.Dist{"ttft": &s.TTFT, "tpot": &s.TPOT, "itl": &s.ITL, "e2el": &s.E2EL} {
-		for prefix, v := range map[string]float64{"mean_": d.Mean, "median_": d.Median, "p99_": d.P(99), "p95_": d.P(95)} {
-			if key == prefix+name+"_ms" {
-				return v, d.N > 0
-			}
-		}
-	}
-	return 0, false
+	v := r.Of(s)
+	return v.V, v.OK
 }
 
 // Keys are the figures tools have in common.
 func Keys() []string {
 	out := []string{"completed", "duration", "total_input_tokens", "total_output_tokens", "request_throughput", "output_throughput", "total_token_throughput"}
-	for _, m := range []string{"ttft", "tpot", "itl", "e2el"} {
-		out = append(out, "mean_"+m+"_ms", "median_"+m+"_ms", "p99_"+m+"_ms")
+	for _, r := range figure.Stats("mean", "median", "p99") {
+		out = append(out, r.Key())
 	}
 	return out
 }

@@ -144,7 +144,7 @@ func TestParseMistakes(t *testing.T) {
 		"json broken":            {"--extra-body {a:1}", []string{"--extra-body", "JSON object"}},
 		"json not object":        {"--extra-body [1]", []string{"JSON object"}},
 		"goodput malformed":      {"--goodput ttft=200", []string{"--goodput", "NAME:MILLISECONDS"}},
-		"goodput name":           {"--goodput itl:20", []string{"ttft, tpot, e2el"}},
+		"goodput name":           {"--goodput duration:20", []string{"ttft, tpot, e2el"}},
 		"header malformed":       {"--header Foo", []string{"--header", "KEY=VALUE"}},
 		"stages malformed":       {"--stages 30s", []string{"--stages", "DURATION@RATE"}},
 		"duration malformed":     {"--duration soon", []string{"--duration", `"soon"`, "30s"}},

@@ -71,7 +71,7 @@ func checkFlags(b *config.Bench) []Def {
 	return []Def{
 		{
 			Name: "goodput", Group: GroupCheck, VLLM: true, Main: true, value: limits(&c.Goodput),
-			Help: "bounds in ms a good request keeps: --goodput ttft:200 tpot:50 e2el:5000",
+			Help: "bounds in ms a good request keeps: --goodput ttft:200 tpot:50 e2el:5000; other figures of a request too, speeds in tokens/s: docs/metrics.md",
 			Also: []Alias{{Name: "ttft-sla-ms", To: ttftBound}},
 		},
 		{
