@@ -19,7 +19,7 @@ RACE     := $(if $(CC_FOUND),-race,)
 PLATFORMS := linux/arm64 darwin/arm64 windows/amd64
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test check format vet lint vulns tidy arch cross bench fidelity real-engine race attack soak fuzz clean
+.PHONY: help demo build test test-short check format vet lint vulns tidy arch cross bench fidelity real-engine race attack soak fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,10 @@ endif
 	@sh scripts/test-deps.sh
 	@echo 'running every test; the first lines come after a minute or more of compiling'
 	@CGO_ENABLED=$(if $(RACE),1,0) GO=$(GO) $(GO) run ./internal/test/gotest $(RACE) -timeout 30m ./...
+
+test-short: ## the quick tests, for daily work: without the race detector and what takes more than about a second each
+	@echo 'running the quick tests; the first lines come after compiling, which the second time is quick'
+	@CGO_ENABLED=0 GO=$(GO) $(GO) run ./internal/test/gotest -short -timeout 10m ./...
 
 check: format vet lint vulns tidy arch cross ## formatting, vet, linters, vulnerabilities, go.mod, import table, other platforms
 

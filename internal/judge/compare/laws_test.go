@@ -72,6 +72,9 @@ func TestEqualServersNeverDifferWhateverWasDrawn(t *testing.T) {
 }
 
 func TestSlowerServerIsWorse(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: compares hundreds of pairs of runs")
+	}
 	overall, _ := tally(t, pairsTried, func(i uint64) (Sample, Sample) {
 		s := enough()
 		a := s.run(t, "a", 2*i)
@@ -126,6 +129,9 @@ func stretch(r *call.Record, by float64) {
 
 // The same laws on a simulated engine, whose batches make neighbours depend on each other.
 func TestLawsOnSimulatedEngine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: simulates hundreds of runs")
+	}
 	list, err := profile.Shipped()
 	if err != nil {
 		t.Fatal(err)

@@ -41,6 +41,9 @@ func TestSampleAgainstMemory(t *testing.T) {
 
 // TestSampleWeights holds that a weight counts as that many values.
 func TestSampleWeights(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: draws thousands of samples")
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 60).Draw(t, "n")
 		xs, weights := make([]float64, n), make([]int, n)

@@ -126,6 +126,9 @@ func needed(s Strategy, limit int) int {
 }
 
 func TestTPENeedsFarFewerTrialsThanRandom(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: searches for hundreds of trials, several times")
+	}
 	const seeds, limit = 5, 250
 	var model, chance []int
 	for seed := range uint64(seeds) {

@@ -4,6 +4,9 @@ import "testing"
 
 // TestSearchesAreRight makes a few searches of the cheapest load; spate selftest capacity makes many of ten.
 func TestSearchesAreRight(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: makes hundreds of searches")
+	}
 	for _, sc := range Scenarios() {
 		if sc.Name != "in flight, tail of TPOT" {
 			continue

@@ -134,6 +134,9 @@ func TestShortest(t *testing.T) {
 // TestHistories runs histories of faults, and shrinks those that break a law.
 func TestHistories(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("short: attacks the real program; make attack is the long form")
+	}
 	program(t)
 	n := size(10, 200)
 	var ends tally

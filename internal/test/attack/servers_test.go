@@ -329,6 +329,9 @@ func combination(r *rand.Rand, i int) *server {
 // others for each seed.
 func TestHostileServers(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("short: attacks the real program; make attack is the long form")
+	}
 	program(t)
 	var trap atomic.Int64
 	elsewhere, err := net.Listen("tcp", "127.0.0.1:0")

@@ -29,6 +29,9 @@ type home struct{ bin, files, server string }
 // TestCommandsOfDocuments runs them all. Those of one document run one after the other in one folder, as a reader
 // would type them.
 func TestCommandsOfDocuments(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: runs every command of every document")
+	}
 	h := newHome(t)
 	var all []command
 	t.Run("documents", func(t *testing.T) {
@@ -297,6 +300,9 @@ func (h *home) folder(t *testing.T) string {
 // TestDemoIsAsShown holds what README shows of the demo against what the demo prints: the lines of the block, and the
 // titles and rows below it. Figures and what limited the run differ from machine to machine.
 func TestDemoIsAsShown(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: runs the demo for a dozen seconds")
+	}
 	h := newHome(t)
 	raw, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {

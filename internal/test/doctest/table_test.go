@@ -19,7 +19,7 @@ type way struct {
 }
 
 var ways = []way{
-	{`^make (demo|build|test|check|bench|fuzz)|^go run \./cmd/spate demo`, elsewhere, nil, "builds or tests the whole tree; TestDemo of internal/test/e2e runs the demo"},
+	{`^make (demo|build|test|test-short|check|bench|fuzz)|^go run \./cmd/spate demo`, elsewhere, nil, "builds or tests the whole tree; TestDemo of internal/test/e2e runs the demo"},
 	{`^make real-engine`, elsewhere, nil, "installs engines of gigabytes; run by hand, docs/real-engines.md has what came of it"},
 	{`^make race|^python3 scripts/race/`, elsewhere, nil, "installs other clients, gigabytes of them; run by hand on idle cores"},
 	{`^go test .*-bench`, elsewhere, nil, "a benchmark of the source tree, not a command of the program"},

@@ -72,6 +72,7 @@ func TestFoundBeforeTheRun(t *testing.T) {
 // TestHangIsNamed has a server that takes connections and says nothing.
 func TestHangIsNamed(t *testing.T) {
 	t.Parallel()
+	slow(t, "waits until a silent server is given up")
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

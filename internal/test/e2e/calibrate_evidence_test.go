@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -16,22 +14,13 @@ import (
 	"spate/internal/forecast/profile"
 )
 
-// inProcess runs a command here, and gives what it printed.
-func inProcess(t *testing.T, args ...string) string {
-	t.Helper()
-	var out, errs bytes.Buffer
-	code := cli.Run(context.Background(), cli.Process{
-		Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Env: os.LookupEnv, Getwd: os.Getwd, ReadFile: os.ReadFile,
-	})
-	if code != cli.ExitDone {
-		t.Fatalf("spate %s ended with %d\n%s", strings.Join(args, " "), code, errs.String())
-	}
-	return out.String()
-}
-
 // TestFolderOfResultsCalibrates makes a folder as users have them, logs of a client with its command lines
 // and one of the server, out of the predictions of a known profile, and finds a profile that predicts as it does.
+// The program is the one that ships: the fit takes a minute under the race detector, and calibrate has tests of its own.
 func TestFolderOfResultsCalibrates(t *testing.T) {
+	t.Parallel()
+	slow(t, "fits a profile")
+	spate := func(args ...string) string { return prepare(t, nil, args...).want(cli.ExitDone).out }
 	const known = "003-Qwen3-8B"
 	dir := t.TempDir()
 	logs := filepath.Join(dir, "logs")
@@ -44,16 +33,16 @@ func TestFolderOfResultsCalibrates(t *testing.T) {
 		"--num-prompts 30 --request-rate 5 --random-input-len 2000 --random-output-len 30",
 	} {
 		args := append([]string{"predict", "--profile", known, "--no-run-folder", "--intervals=false", "--dataset-name", "random", "--ignore-eos", "--salt", fmt.Sprint(i)}, strings.Fields(load)...)
-		_, block, _ := strings.Cut(inProcess(t, args...), "\n")
+		_, block, _ := strings.Cut(spate(args...), "\n")
 		text := "$ vllm bench serve --model Qwen/Qwen3-8B --dataset-name random --ignore-eos " + load + "\n" + block
 		if err := os.WriteFile(filepath.Join(logs, fmt.Sprintf("client%d.log", i)), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	inProcess(t, "predict", "--profile", known, "--no-run-folder", "--intervals=false", "--stages", "10s@1,20s@1-14", "--random-input-len", "400",
+	spate("predict", "--profile", known, "--no-run-folder", "--intervals=false", "--stages", "10s@1,20s@1-14", "--random-input-len", "400",
 		"--random-output-len", "120", "--random-range-ratio", "0.8", "--engine-log", filepath.Join(logs, "server.log"))
 	out := filepath.Join(dir, "profiles")
-	inProcess(t, "calibrate", logs, "--gpu", "A100-80GB", "--name", "mine", "-o", out, "--cross-validate=false", "--rows", filepath.Join(dir, "rows.json"))
+	spate("calibrate", logs, "--gpu", "A100-80GB", "--name", "mine", "-o", out, "--cross-validate=false", "--rows", filepath.Join(dir, "rows.json"))
 	data, err := os.ReadFile(filepath.Join(out, "mine.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +72,7 @@ func TestFolderOfResultsCalibrates(t *testing.T) {
 		var one struct {
 			Figures predict.Metrics `json:"predicted"`
 		}
-		if err := json.Unmarshal([]byte(inProcess(t, append([]string{"predict", "--profile", name}, unseen...)...)), &one); err != nil {
+		if err := json.Unmarshal([]byte(spate(append([]string{"predict", "--profile", name}, unseen...)...)), &one); err != nil {
 			t.Fatal(err)
 		}
 		return one.Figures

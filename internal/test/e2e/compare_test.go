@@ -36,6 +36,7 @@ func seriesOf(t *testing.T, args ...string) (e ended, rep *compare.Report, dir s
 // A server twenty times slower to its first token is worse, however busy this machine is.
 func TestE2EInterleaveSlower(t *testing.T) {
 	t.Parallel()
+	slow(t, "measures a series of runs")
 	e, rep, dir := seriesOf(t, "--interleave", "fast=--sim-ttft 10ms,slow=--sim-ttft 200ms")
 	has(t, "standard error", e.stderr, "run 1 of 2: fast-1", "run 2 of 2: slow-1")
 	has(t, "standard output", e.out, "slow against fast", "WORSE: slow is worse than fast")
@@ -63,6 +64,7 @@ func TestE2EInterleaveSlower(t *testing.T) {
 // Equal arms are compared like any others, and teach the noise of this machine where the runs were sound.
 func TestE2EInterleaveEqual(t *testing.T) {
 	t.Parallel()
+	slow(t, "measures a series of runs")
 	noise := filepath.Join(t.TempDir(), "noise.json")
 	e, rep, dir := seriesOf(t, "--sim-ttft", "20ms", "--repeat", "2", "--interleave", "A=,B=", "--noise-file", noise)
 	has(t, "standard error", e.stderr, "run 1 of 4: A-1", "run 2 of 4: B-1", "run 3 of 4: B-2", "run 4 of 4: A-2")

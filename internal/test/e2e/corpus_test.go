@@ -24,6 +24,7 @@ const published = "../../settings/flags/testdata/commands.txt"
 // over minutes is planned as it stands and then run at a higher rate.
 func TestPublishedCommands(t *testing.T) {
 	t.Parallel()
+	slow(t, "runs every published command; TestEveryPublishedCommandIsAccepted plans them")
 	data, err := os.ReadFile(published)
 	if err != nil {
 		t.Fatal(err)
@@ -85,9 +86,6 @@ func runPublished(t *testing.T, addr, line string) {
 			t.Fatal(err)
 		}
 		has(t, "plan", e.out, "200 requests at "+flag["request-rate"]+" per second", (time.Duration(200/rate) * time.Second).String())
-		if testing.Short() {
-			c.cmd.Args = append(c.cmd.Args, "--request-rate", "400")
-		}
 		extra = append(extra, "Request rate configured (RPS):")
 	}
 	e := c.want(cli.ExitDone)

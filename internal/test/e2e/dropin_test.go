@@ -87,6 +87,7 @@ func TestRandomFromAFile(t *testing.T) {
 // TestTimeBoundLengths: without a tokenizer, runs that are bounded by time have exact lengths too, and the notes say how.
 func TestTimeBoundLengths(t *testing.T) {
 	t.Parallel()
+	slow(t, "waits for durations to pass")
 	addr := simProcess(t, "--ttft", "1ms", "--itl", "0", "--model", "m")
 	for name, load := range map[string][]string{
 		"duration": {"--duration", "1s", "--request-rate", "40"}, "closed": {"--duration", "1s", "--max-concurrency", "2"}, "stages": {"--stages", "500ms@20,500ms@40"},

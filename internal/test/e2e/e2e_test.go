@@ -49,6 +49,14 @@ func removeProgram() error {
 	return os.RemoveAll(dir)
 }
 
+// slow leaves out of make test-short what takes more than about a second of a quiet machine, and says why it does.
+func slow(t *testing.T, why string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("short: " + why)
+	}
+}
+
 // sim starts a server in this process; the command under test is another one.
 func sim(t *testing.T, cfg serve.Config) *serve.Server {
 	t.Helper()

@@ -29,6 +29,7 @@ func checkText(t *testing.T, what, text string) {
 }
 
 func TestHostileNamesReachNoTerminalAndNoPage(t *testing.T) {
+	slow(t, "runs every view")
 	dir := t.TempDir()
 	srv := sim(t, serve.Config{Models: []string{hostileName}, Timetable: serve.TimetableConfig{TTFT: time.Millisecond, ITL: time.Millisecond}})
 	spate := func(args ...string) ended {

@@ -288,6 +288,7 @@ func TestInterruptWhileWaiting(t *testing.T) {
 // give.
 func TestKilled(t *testing.T) {
 	t.Parallel()
+	slow(t, "kills fifteen runs")
 	var finished atomic.Int64
 	t.Run("rounds", func(t *testing.T) {
 		for round := range 15 {

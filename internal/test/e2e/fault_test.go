@@ -159,6 +159,7 @@ func TestRefusedConnections(t *testing.T) {
 // lost, what comes after finds nobody, and a run told to goes on to its planned end.
 func TestServerDies(t *testing.T) {
 	t.Parallel()
+	slow(t, "waits until a dead server is given up")
 	for _, client := range []string{"raw", "std"} {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()

@@ -194,6 +194,7 @@ func TestHostileTokenizerEndsTheRun(t *testing.T) {
 // client, with the cure, and is no failure of the server.
 func TestOutOfFiles(t *testing.T) {
 	t.Parallel()
+	slow(t, "sends thousands of requests")
 	path, err := program()
 	if err != nil {
 		t.Fatal(err)

@@ -122,6 +122,7 @@ func slotLaws(t *testing.T, recs []call.Record, limit int) {
 // TestDurationAndGrace cuts requests off that outlive the grace period; they count as canceled.
 func TestDurationAndGrace(t *testing.T) {
 	t.Parallel()
+	slow(t, "waits for durations to pass")
 	slow := serve.TimetableConfig{TTFT: 20 * time.Millisecond, ITL: 60 * time.Second}
 	cases := []struct {
 		name      string
@@ -225,6 +226,7 @@ func dueTimes(recs []call.Record) []time.Duration {
 // TestSchedules runs every law of arrival and checks due times, which no machine's speed can change.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
+	slow(t, "waits for schedules to pass")
 	cases := []struct {
 		name  string
 		flags []string
@@ -281,6 +283,7 @@ func rising(t *testing.T, due []time.Duration, e ended) {
 // TestWarmup checks that warm-ups are sent, are not counted, and hand over without draining.
 func TestWarmup(t *testing.T) {
 	t.Parallel()
+	slow(t, "waits for warm-ups to pass")
 	cases := []struct {
 		name    string
 		flags   []string
@@ -432,6 +435,7 @@ func TestDryRun(t *testing.T) {
 // TestDemo runs what make demo runs, shortened.
 func TestDemo(t *testing.T) {
 	t.Parallel()
+	slow(t, "runs the demo for a dozen seconds")
 	c := prepare(t, nil, "demo", "--num-prompts", "20", "--request-rate", "100", "--output-dir", "d")
 	e := c.want(cli.ExitDone)
 	labels, figures := blockOf(t, e.out)

@@ -65,6 +65,7 @@ func hubFiles() map[string]string {
 // TestPublishedDatasetLines plans each line as it stands, and runs it, at its own rate, where the embedded server has the endpoint.
 func TestPublishedDatasetLines(t *testing.T) {
 	t.Parallel()
+	slow(t, "runs every published dataset line")
 	at := datasetFiles(t, hubFiles())
 	addr := simProcess(t, "--ttft", "0", "--itl", "0", "--tokens-per-chunk", "512", "--model", "m")
 	env := []string{"HF_HOME=" + at("hf")}

@@ -182,6 +182,7 @@ func guardedOnce(t *testing.T, stderr string) {
 }
 
 func TestSweepKeepsNoSecret(t *testing.T) {
+	slow(t, "starts servers and runs every view")
 	p := plant(t)
 	engine, key := p.engine(), p.at("bench: api-key")
 	suite := p.file("suite.yaml", `
@@ -215,6 +216,7 @@ servers:
 }
 
 func TestTuneKeepsNoSecret(t *testing.T) {
+	slow(t, "starts servers and runs every view")
 	p := plant(t)
 	engine, key := p.engine(), p.at("fixed: api-key")
 	file := p.file("tune.yaml", `

@@ -115,6 +115,7 @@ func counted(t *testing.T, out string, cells int) []string {
 // that it ends in the same table as one that was left alone, with every run made once.
 func TestSweepKilledTwiceGoesOn(t *testing.T) {
 	t.Parallel()
+	slow(t, "runs a sweep three times")
 	g := newGate(t)
 	folder := filepath.Join(t.TempDir(), "sweep")
 	args := func(dir string) []string {
@@ -154,6 +155,7 @@ func TestSweepKilledTwiceGoesOn(t *testing.T) {
 // the sweep goes on with a new one.
 func TestSweepKilledTakesItsServerAlong(t *testing.T) {
 	t.Parallel()
+	slow(t, "starts servers and kills the sweep")
 	if runtime.GOOS != "linux" {
 		t.Skip("only there servers have a guard")
 	}
@@ -252,6 +254,7 @@ func TestSearchKilledGoesOn(t *testing.T) {
 // how busy the machine is; that every probe is kept and that the answer follows from them does not.
 func TestCapacityOfAnEmbeddedServer(t *testing.T) {
 	t.Parallel()
+	slow(t, "searches for a capacity")
 	folder := filepath.Join(t.TempDir(), "search")
 	c := prepare(t, nil, "capacity", "--slo", "p90_ttft<150ms,errors<1%", "--sim", "--sim-ttft", "20ms", "--sim-itl", "5ms", "--sim-max-running", "2",
 		"--isl", "8", "--osl", "4", "--start", "80", "--max", "320", "--num-prompts", "40", "--tolerance", "0.5", "--repeat", "1", "--max-probes", "3", "--cooldown", "0",
@@ -285,6 +288,7 @@ func TestCapacityOfAnEmbeddedServer(t *testing.T) {
 // TestShippedSuitesRun makes a small variant of every example suite on embedded servers.
 func TestShippedSuitesRun(t *testing.T) {
 	t.Parallel()
+	slow(t, "runs every shipped suite")
 	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)

@@ -148,6 +148,7 @@ seed: 3
 // as it would be in a search that nobody disturbed.
 func TestTuneLiveKilled(t *testing.T) {
 	t.Parallel()
+	slow(t, "starts servers and kills the search")
 	h := newTuned(t, liveFile)
 	draw := rng.New(11, "kill")
 	var kept [][]byte
@@ -274,6 +275,7 @@ repeats: 0
 // of any of them runs on, and one that leaves its port busy stops the search until the port is free.
 func TestTuneBadServers(t *testing.T) {
 	t.Parallel()
+	slow(t, "starts many servers that fail")
 	h := newTuned(t, badFile)
 	base := filepath.Dir(h.file)
 	if err := os.WriteFile(filepath.Join(base, "bad.sh"), []byte(badServer), 0o600); err != nil {

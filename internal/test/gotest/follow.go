@@ -34,13 +34,14 @@ type follower struct {
 	said    map[testName]*strings.Builder // by tests that have not ended
 	began   map[testName]time.Time
 	count   map[string]int // pass, fail, skip
-	ended   []ran          // top-level tests
+	ended   []ran          // tests that have no tests within them
+	outer   map[testName]bool
 }
 
 func newFollower(out io.Writer, now func() time.Time) *follower {
 	return &follower{
 		out: out, now: now, start: now(), printed: now(),
-		said: map[testName]*strings.Builder{}, began: map[testName]time.Time{}, count: map[string]int{},
+		said: map[testName]*strings.Builder{}, began: map[testName]time.Time{}, count: map[string]int{}, outer: map[testName]bool{},
 	}
 }
 
@@ -132,7 +133,12 @@ func (f *follower) end(t testName, e event) {
 	}
 	delete(f.said, t)
 	delete(f.began, t)
-	if !strings.Contains(t.test, "/") {
+	// The time of a test with parallel tests within it is mostly theirs, and their wait for a processor: only the
+	// innermost say what is slow.
+	if i := strings.LastIndexByte(t.test, '/'); i >= 0 {
+		f.outer[testName{t.pkg, t.test[:i]}] = true
+	}
+	if !f.outer[t] {
 		f.ended = append(f.ended, ran{t, e.Elapsed})
 	}
 }

@@ -116,3 +116,20 @@ func TestPortIsHeld(t *testing.T) {
 		t.Errorf("exit code %d, %v\n%s", code, err, out.String())
 	}
 }
+
+// TestSlowestAreInnermost: a test that waited for the parallel ones within it is not the slow one.
+func TestSlowestAreInnermost(t *testing.T) {
+	var out strings.Builder
+	events := `{"Action":"pass","Package":"m","Test":"TestKilled/rounds/1","Elapsed":1}
+{"Action":"pass","Package":"m","Test":"TestFit","Elapsed":9}
+{"Action":"pass","Package":"m","Test":"TestKilled/rounds/2","Elapsed":2}
+{"Action":"pass","Package":"m","Test":"TestKilled/rounds","Elapsed":0}
+{"Action":"pass","Package":"m","Test":"TestKilled","Elapsed":244}
+`
+	if err := newFollower(&out, time.Now).follow(strings.NewReader(events), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if want := "; slowest: m TestFit (9 s), m TestKilled/rounds/2 (2 s), m TestKilled/rounds/1 (1 s)\n"; !strings.HasSuffix(out.String(), want) {
+		t.Errorf("ends with %q, want %q", out.String(), want)
+	}
+}
