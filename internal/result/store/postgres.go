@@ -1,14 +1,13 @@
 package store
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // writers keeps one process at a time between looking for a result and putting it in. Postgres knows
@@ -24,7 +23,7 @@ func (s *Store) openPostgres(p place) error {
 		busy:     busyPostgres,
 		explain:  explainPostgres,
 	}
-	cfg, err := pgx.ParseConfig(p.url)
+	cfg, err := pgconn.ParseConfig(p.url)
 	if err != nil {
 		return fmt.Errorf("read its URL: %w", err)
 	}
@@ -34,8 +33,7 @@ func (s *Store) openPostgres(p place) error {
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "spate"
 	}
-	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec // no prepared statements: works behind a connection pooler
-	s.db = stdlib.OpenDB(*cfg)
+	s.db = sql.OpenDB(pgConnector{cfg})
 	s.db.SetMaxOpenConns(4)
 	return nil
 }

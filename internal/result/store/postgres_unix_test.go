@@ -5,19 +5,23 @@ package store
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // server is a Postgres of the tests' own, started when the first test needs it and stopped by TestMain.
@@ -180,4 +184,66 @@ func (s *server) stop() error {
 		}
 	}
 	return os.RemoveAll(s.dir)
+}
+
+// TestPostgresDriver: what goes in by placeholder comes out the same, and a transaction that failed is never taken for one
+// that was kept.
+func TestPostgresDriver(t *testing.T) {
+	cfg, err := pgconn.ParseConfig(postgresURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(pgConnector{cfg})
+	defer func() { _ = db.Close() }()
+	db.SetMaxOpenConns(1) // what one use leaves behind, the next one finds
+	if _, err := db.ExecContext(t.Context(), "CREATE TABLE kept (i BIGINT, s SMALLINT, f DOUBLE PRECISION, t TEXT UNIQUE)"); err != nil {
+		t.Fatal(err)
+	}
+	const text = "it's \\ \"é\" 日本\n"
+	if _, err := db.ExecContext(t.Context(), "INSERT INTO kept VALUES ($1, $2, $3, $4), ($5, $6, $7, $8)", math.MinInt64, -7, 0.1+0.2, text, nil, nil, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	var i, s int64
+	var f float64
+	var back string
+	err = db.QueryRowContext(t.Context(), "SELECT i, s, f, t FROM kept WHERE t = $1 AND f = $2 AND i < $3", text, 0.1+0.2, 0).Scan(&i, &s, &f, &back)
+	if err != nil || i != math.MinInt64 || s != -7 || f != 0.1+0.2 || back != text {
+		t.Errorf("%v: came back as %d, %d, %v, %q", err, i, s, f, back)
+	}
+	var none *int64
+	if err := db.QueryRowContext(t.Context(), "SELECT i FROM kept WHERE t IS NULL").Scan(&none); err != nil || none != nil {
+		t.Errorf("NULL came back as %v, %v", none, err)
+	}
+	if _, err := db.ExecContext(t.Context(), "SELECT $1", true); err == nil || !strings.Contains(err.Error(), "parameter 1 of a statement is a bool") {
+		t.Errorf("a type the store does not have: %v", err)
+	}
+	var e *pgconn.PgError
+	var n int
+	if err := db.QueryRowContext(t.Context(), "SELECT nothing FROM nowhere").Scan(&n); !errors.As(err, &e) || e.Code != "42P01" {
+		t.Errorf("a wrong query: %v", err)
+	}
+
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.ExecContext(t.Context(), "INSERT INTO kept (t) VALUES ($1)", text); !errors.As(err, &e) || e.Code != "23505" {
+		t.Errorf("the same text twice: %v", err)
+	}
+	if err := tx.Commit(); err == nil || !strings.Contains(err.Error(), "rolled the transaction back") {
+		t.Errorf("a failed transaction was committed: %v", err)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	tx, err = db.BeginTx(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.ExecContext(ctx, "INSERT INTO kept (t) VALUES ('cancelled')"); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := db.QueryRowContext(t.Context(), "SELECT count(*) FROM kept").Scan(&n); err != nil || n != 2 {
+		t.Errorf("%d rows, %v; a transaction that was given up left something", n, err)
+	}
 }
