@@ -19,12 +19,15 @@ var (
 // documents are the Markdown files people read.
 func documents(t *testing.T) []string {
 	t.Helper()
-	docs := []string{"README.md", "CHANGELOG.md"}
-	more, err := fs.Glob(os.DirFS(root), "docs/*.md")
-	if err != nil {
-		t.Fatal(err)
+	docs := []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md"}
+	for _, pattern := range []string{"docs/*.md", "docs/design/*.md"} {
+		more, err := fs.Glob(os.DirFS(root), pattern)
+		if err != nil || len(more) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, more, err)
+		}
+		docs = append(docs, more...)
 	}
-	return append(docs, more...)
+	return docs
 }
 
 func TestExamplesAreValidSettings(t *testing.T) {

@@ -54,6 +54,7 @@ var mischiefs = []mischief{
 // turn, both protocols. Exactly these must fail, for exactly that reason.
 func TestFaults(t *testing.T) {
 	t.Parallel()
+	slow(t, "waits until servers that stand still are given up")
 	for i, m := range mischiefs {
 		for k, client := range []string{"raw", "std"} {
 			how := []string{"--backend", []string{"openai", "openai-chat"}[(i+k)%2], "--http-client", client}

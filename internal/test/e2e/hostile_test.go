@@ -222,6 +222,7 @@ func TestOutOfFiles(t *testing.T) {
 // TestStoppedClientIsAFinding stops the client for two seconds of a closed loop.
 func TestStoppedClientIsAFinding(t *testing.T) {
 	t.Parallel()
+	slow(t, "stops the client for seconds")
 	srv := sim(t, serve.Config{Timetable: serve.TimetableConfig{TTFT: 10 * time.Millisecond, ITL: 20 * time.Millisecond}})
 	c := benchCmd(t, "--base-url", srv.URL(), "--num-prompts", "40", "--max-concurrency", "4", "--random-input-len", "12", "--random-output-len", "10")
 	c.start()

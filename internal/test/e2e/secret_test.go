@@ -112,6 +112,7 @@ func (p *planted) views(refs ...string) {
 }
 
 func TestBenchKeepsNoSecret(t *testing.T) {
+	slow(t, "runs every view")
 	p := plant(t)
 	key := p.at("--api-key")
 	srv := sim(t, serve.Config{APIKey: key, Timetable: serve.TimetableConfig{TTFT: time.Millisecond, ITL: time.Millisecond}})
@@ -154,6 +155,7 @@ func (p *planted) engine() string {
 }
 
 func TestLaunchKeepsNoSecret(t *testing.T) {
+	slow(t, "starts servers and runs every view")
 	p := plant(t)
 	engine, key := p.engine(), p.at("--launch --api-key")
 	p.spate(0, []string{"NGC_API_KEY=" + p.at("environment")}, "bench", "--launch", engine+" --port {port} --api-key "+key, "--api-key", key,

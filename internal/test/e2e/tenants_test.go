@@ -259,6 +259,7 @@ func TestTenantsExample(t *testing.T) {
 // TestTenantsRepeated runs a mix twice with fresh prompts, as --repeat does with one workload.
 func TestTenantsRepeated(t *testing.T) {
 	t.Parallel()
+	slow(t, "measures a series of runs")
 	srv := sim(t, serve.Config{Models: []string{"alpha", "base", "lora-a", "lora-b"}, Timetable: serve.TimetableConfig{TTFT: time.Millisecond, ITL: time.Millisecond}})
 	dir := filepath.Join(t.TempDir(), "series")
 	prepare(t, nil, "bench", "--config", mixFile(t, mixTenants), "--base-url", srv.URL(), "--repeat", "2", "--output-dir", dir, "--disable-tqdm", "--slo", "error_rate<1%").want(cli.ExitDone)

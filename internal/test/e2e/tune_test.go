@@ -35,6 +35,7 @@ seed: 5
 // TestTuneKilled: a search that is killed with -9 at ten moments comes to the same end as one that nobody
 // disturbed, and makes no finished step twice.
 func TestTuneKilled(t *testing.T) {
+	slow(t, "runs a search twice")
 	bin, err := program()
 	if err != nil {
 		t.Fatal(err)
