@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"spate/internal/figure"
 )
 
 // Threshold is how much worse a metric may get.
@@ -62,7 +64,7 @@ func ParseThreshold(text string) (Threshold, error) {
 	if err != nil {
 		return Threshold{}, err
 	}
-	if slices.Contains(latencies, name) {
+	if slices.Contains(figure.Latencies(), name) {
 		return Threshold{name, share}, nil
 	}
 	return Threshold{defs[0].name, share}, nil

@@ -1,17 +1,18 @@
 package compare
 
 import (
+	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
+	"spate/internal/figure"
 	"spate/internal/nearest"
 )
 
 // def is one metric that can be compared.
 type def struct {
+	ref     figure.Ref
 	name    string
 	latency string  // ttft, tpot, itl or e2el; empty for the rest
 	pct     float64 // percentile of the latency; 0 is its mean
@@ -22,27 +23,20 @@ type def struct {
 
 const errorRate = "error_rate"
 
-var latencies = []string{"ttft", "tpot", "itl", "e2el"}
-
 // rates are the throughputs, in the order of taken.work.
-var rates = []struct{ name, unit string }{
-	{"request_throughput", "req/s"},
-	{"output_throughput", "tok/s"},
-	{"total_token_throughput", "tok/s"},
-}
+var rates = []string{"request_throughput", "output_throughput", "total_token_throughput"}
+
+// usualStats are the statistics a latency is compared by.
+var usualStats = []string{"mean", "median", "p99"}
 
 // DefaultMetrics are compared when none are named.
 func DefaultMetrics() []string {
 	var out []string
-	for _, l := range latencies {
-		for _, stat := range []string{"mean", "median", "p99"} {
-			out = append(out, stat+"_"+l+"_ms")
-		}
+	for _, r := range figure.Stats(usualStats...) {
+		out = append(out, r.Key())
 	}
-	return append(out, rates[0].name, rates[1].name, errorRate)
+	return append(out, rates[0], rates[1], errorRate)
 }
-
-var latencyName = regexp.MustCompile(`^(mean|median|p([0-9]{1,2}(?:\.[0-9]{1,4})?))_(ttft|tpot|itl|e2el)(?:_ms)?$`)
 
 // readMetrics turns names into definitions. A bare latency stands for its mean, median and 99th percentile.
 func readMetrics(names []string) ([]def, error) {
@@ -68,36 +62,37 @@ func readMetrics(names []string) ([]def, error) {
 
 func readMetric(name string) ([]def, error) {
 	name = strings.ReplaceAll(name, "-", "_")
-	if slices.Contains(latencies, name) {
-		return []def{latencyDef("mean", name, 0), latencyDef("median", name, 50), latencyDef("p99", name, 99)}, nil
-	}
-	for _, r := range rates {
-		if r.name == name {
-			return []def{{name: name, unit: r.unit, higher: true}}, nil
+	if slices.Contains(figure.Latencies(), name) {
+		var out []def
+		for _, stat := range usualStats {
+			out = append(out, newDef(figure.Must(stat+"_"+name)))
 		}
+		return out, nil
 	}
-	if name == errorRate {
-		return []def{{name: name, unit: "%"}}, nil
+	r, err := figure.Find(name)
+	known := err == nil && (slices.Contains(append(rates, errorRate), r.Key()) || slices.Contains(figure.Latencies(), r.Name))
+	p, isP := r.Percentile()
+	switch unknown := (*figure.Unknown)(nil); {
+	case err != nil && !errors.As(err, &unknown):
+		return nil, fmt.Errorf("metric %q: %w", name, err)
+	case !known:
+		names := append(DefaultMetrics(), "total_token_throughput", "p90_ttft_ms", "p95_ttft_ms")
+		return nil, fmt.Errorf("unknown metric %q%s", name, nearest.Hint(name, append(names, figure.Latencies()...)))
+	case r.Stat != "" && r.Stat != "mean" && !isP:
+		return nil, fmt.Errorf("metric %q: compare takes means, medians and percentiles", name)
+	case isP && (p <= 0 || p >= 100):
+		return nil, fmt.Errorf("metric %q: percentiles lie above 0 and below 100", name)
 	}
-	m := latencyName.FindStringSubmatch(name)
-	if m == nil {
-		known := append(DefaultMetrics(), "total_token_throughput", "p90_ttft_ms", "p95_ttft_ms")
-		return nil, fmt.Errorf("unknown metric %q%s", name, nearest.Hint(name, append(known, latencies...)))
-	}
-	pct := 0.0
-	switch m[1] {
-	case "mean":
-	case "median":
-		pct = 50
-	default:
-		pct, _ = strconv.ParseFloat(m[2], 64) // digits only
-		if pct == 0 {
-			return nil, fmt.Errorf("metric %q: percentiles lie above 0 and below 100", name)
-		}
-	}
-	return []def{latencyDef(m[1], m[3], pct)}, nil
+	return []def{newDef(r)}, nil
 }
 
-func latencyDef(stat, latency string, pct float64) def {
-	return def{name: stat + "_" + latency + "_ms", latency: latency, pct: pct, unit: "ms"}
+func newDef(r figure.Ref) def {
+	d := def{ref: r, name: r.Key(), pct: r.P, unit: string(r.Unit), higher: r.Better == figure.Higher}
+	switch {
+	case r.Stat != "":
+		d.latency = r.Name
+	case r.Unit == figure.Ratio:
+		d.unit = "%"
+	}
+	return d
 }

@@ -33,7 +33,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		for k := range c.Metrics {
 			m := &c.Metrics[k]
 			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n",
-				m.label(), figure(m.A), figure(m.B), m.ChangeText(), m.IntervalText(), m.DetectableText(), m.mark(), cell(m.why()))
+				m.label(), digits(m.A), digits(m.B), m.ChangeText(), m.IntervalText(), m.DetectableText(), m.mark(), cell(m.why()))
 		}
 		fmt.Fprintf(&b, "\n%s. Intervals are at 95 %%; \"could show\" is the smallest difference that would have been seen with 80 %% chance.\n", cell(c.Method))
 		if g := c.grades(); g != "" {
@@ -162,7 +162,7 @@ func (m *Metric) failed(gated bool) bool {
 // line is a metric in one line.
 func (c *Comparison) line(m *Metric) string {
 	return fmt.Sprintf("%s: %s -> %s, %s (%s), could show %s: %s, %s",
-		m.label(), figure(m.A), figure(m.B), m.ChangeText(), m.IntervalText(), m.DetectableText(), m.Verdict, m.why())
+		m.label(), digits(m.A), digits(m.B), m.ChangeText(), m.IntervalText(), m.DetectableText(), m.Verdict, m.why())
 }
 
 // WriteAnnotations prints GitHub's workflow commands: an error for each metric that fails, a warning for

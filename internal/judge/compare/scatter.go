@@ -68,7 +68,7 @@ func WriteSpread(w io.Writer, runs int, list []Scatter) error {
 	}
 	for _, s := range list {
 		m := Metric{Name: s.Name, Unit: s.Unit}
-		put("%s\t%s\t%s\t%s\t%s\t%s\n", m.label(), figure(s.Mean), figure(s.Low), figure(s.High), text("", s.CV), text("±", s.Half))
+		put("%s\t%s\t%s\t%s\t%s\t%s\n", m.label(), digits(s.Mean), digits(s.Low), digits(s.High), text("", s.CV), text("±", s.Half))
 	}
 	return t.Flush()
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/figure"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/stats"
 	"spate/internal/result/harvest"
@@ -66,6 +67,12 @@ func (t *taken) counts() {
 	if t.due > 0 {
 		return
 	}
+	if run := t.entry.Run; run != nil {
+		if v := figure.Must(errorRate).Of(&run.Summary); v.OK {
+			t.failed, t.due = v.Count, v.Of
+			return
+		}
+	}
 	ok, haveOK := t.entry.Float("completed")
 	failed, haveFailed := t.entry.Float("failed")
 	if !haveFailed {
@@ -79,10 +86,15 @@ func (t *taken) counts() {
 	}
 }
 
-// value is a figure as it was printed, else computed from the records.
+// value is a figure of the run's summary or as it was printed, else computed from the records.
 func (t *taken) value(d def) (float64, bool) {
 	if d.name == errorRate {
 		return 100 * float64(t.failed) / float64(max(1, t.due)), t.due > 0
+	}
+	if run := t.entry.Run; run != nil {
+		if v := d.ref.Of(&run.Summary); v.OK {
+			return v.V, true
+		}
 	}
 	if v, ok := t.entry.Float(d.name); ok {
 		return v, !math.IsNaN(v) && !math.IsInf(v, 0)
@@ -128,47 +140,39 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 
 // latencies groups values by request; those that failed leave their place empty.
 func (t *taken) latencies(recs []*call.Record, plan metrics.Run) {
-	rule := plan.EndRule
-	if rule == "" {
-		rule = metrics.LastChunk
-	}
-	each := func(name string, f func(r *call.Record, dst []float64) []float64) {
+	for _, name := range figure.Latencies() {
+		of := plan.Each(name)
+		add := func(dst []float64, r *call.Record) []float64 {
+			if v, ok := of(r); ok {
+				return append(dst, v)
+			}
+			return dst
+		}
+		if name == "itl" {
+			add = gaps(gapStride(recs))
+		}
 		g := stats.Groups{Ends: make([]int, 0, len(recs))}
 		for _, r := range recs {
 			if r.Outcome == call.OK {
-				g.Values = f(r, g.Values)
+				g.Values = add(g.Values, r)
 			}
 			g.Ends = append(g.Ends, len(g.Values))
 		}
 		t.lat[name] = g
 	}
-	each("ttft", func(r *call.Record, dst []float64) []float64 {
-		if d, ok := metrics.TTFT(r); ok {
-			return append(dst, ms(d))
-		}
-		return dst
-	})
-	each("tpot", func(r *call.Record, dst []float64) []float64 {
-		if s, ok := metrics.TPOT(r, rule, plan.Tokenizer); ok {
-			return append(dst, 1000*s)
-		}
-		return dst
-	})
-	each("e2el", func(r *call.Record, dst []float64) []float64 {
-		if d, ok := metrics.Latency(r, rule); ok {
-			return append(dst, ms(d))
-		}
-		return dst
-	})
-	stride, nth := gapStride(recs), 0
-	each("itl", func(r *call.Record, dst []float64) []float64 {
+}
+
+// gaps adds every so many-th gap between the chunks of a request.
+func gaps(stride int) func(dst []float64, r *call.Record) []float64 {
+	nth := 0
+	return func(dst []float64, r *call.Record) []float64 {
 		nth++
 		// The offset differs per request so that no position in the answer is left out.
 		for j := 1 + nth%stride; j < len(r.Chunks); j += stride {
 			dst = append(dst, ms(r.Chunks[j].At-r.Chunks[j-1].At))
 		}
 		return dst
-	})
+	}
 }
 
 // maxGaps bounds the inter-token gaps looked at, and gapsEach those of one request, so that resampling

@@ -59,8 +59,8 @@ func signed(v float64) string {
 	return text
 }
 
-// figure prints a value with as many digits as matter.
-func figure(v float64) string {
+// digits prints a value with as many digits as matter.
+func digits(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 1000:
 		return strconv.FormatFloat(v, 'f', 0, 64)
@@ -127,7 +127,7 @@ func (c *Comparison) writeText(w io.Writer) error {
 	for i := range c.Metrics {
 		m := &c.Metrics[i]
 		put("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			m.label(), figure(m.A), figure(m.B), m.ChangeText(), m.IntervalText(), m.DetectableText(), m.Verdict, m.why())
+			m.label(), digits(m.A), digits(m.B), m.ChangeText(), m.IntervalText(), m.DetectableText(), m.Verdict, m.why())
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -247,7 +247,7 @@ func spread(draws []float64) float64 {
 
 // rate is the contrast of a throughput, from how evenly the work was done.
 func (w *within) rate(d def) contrast {
-	k := slices.IndexFunc(rates, func(r struct{ name, unit string }) bool { return r.name == d.name })
+	k := slices.Index(rates, d.name)
 	if w.a.work == nil || w.b.work == nil {
 		return contrast{none: fmt.Sprintf("a run shorter than %d mean latencies has one throughput and no spread of it", fewStretches)}
 	}

@@ -91,21 +91,11 @@ func breaks(o config.Objective, r *call.Record) bool {
 	if !o.IsPct || r.Outcome != call.OK {
 		return false
 	}
-	var v float64
-	ok := false
-	switch o.Metric {
-	case "ttft":
-		var d time.Duration
-		d, ok = metrics.TTFT(r)
-		v = float64(d) / float64(time.Millisecond)
-	case "e2el":
-		var d time.Duration
-		d, ok = metrics.Latency(r, metrics.LastChunk)
-		v = float64(d) / float64(time.Millisecond)
-	case "tpot":
-		v, ok = metrics.TPOT(r, metrics.LastChunk, true)
-		v *= 1e3
+	of := metrics.Run{Tokenizer: true}.Each(o.Metric)
+	if of == nil || o.Metric == string(config.ITL) { // its percentiles are over all gaps, not over requests
+		return false
 	}
+	v, ok := of(r)
 	return ok && !o.Met(v)
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"spate/internal/figure"
 	"spate/internal/judge/stats"
 	"spate/internal/result/runs"
 )
@@ -20,13 +21,11 @@ type Figure struct {
 
 // Loads are what the throughput-latency curves can have below them. The first is the usual choice.
 func Loads() []Figure {
-	return []Figure{
-		{"request_throughput", "Request throughput", "requests/s"},
-		{"output_throughput", "Output throughput", "tokens/s"},
-		{"total_token_throughput", "Total token throughput", "tokens/s"},
-		{"request_rate", "Request rate asked for", "requests/s"},
-		{"max_concurrency", "Concurrency cap", "requests"},
+	var out []Figure
+	for _, r := range figure.List("request_throughput", "output_throughput", "total_token_throughput") {
+		out = append(out, Figure{r.Key(), figure.Capital(r.Words()), r.Unit.Long()})
 	}
+	return append(out, Figure{"request_rate", "Request rate asked for", "requests/s"}, Figure{"max_concurrency", "Concurrency cap", "requests"})
 }
 
 // Stat is a way to sum up a latency.

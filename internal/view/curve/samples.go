@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/figure"
 	"spate/internal/judge/metrics"
 )
 
@@ -24,16 +25,10 @@ const (
 func Latencies() []Latency { return []Latency{TTFT, TPOT, ITL, E2EL} }
 
 // Short is how tables write it.
-func (l Latency) Short() string {
-	return map[Latency]string{TTFT: "TTFT", TPOT: "TPOT", ITL: "ITL", E2EL: "E2EL"}[l]
-}
+func (l Latency) Short() string { return figure.Get(string(l)).Label }
 
 // Name is what it means.
-func (l Latency) Name() string {
-	return map[Latency]string{
-		TTFT: "Time to first token", TPOT: "Time per output token", ITL: "Inter-token latency", E2EL: "End-to-end latency",
-	}[l]
-}
+func (l Latency) Name() string { return figure.Get(string(l)).Meaning }
 
 // Counts is what one sample of it belongs to.
 func (l Latency) Counts() string {
@@ -44,42 +39,37 @@ func (l Latency) Counts() string {
 }
 
 // Samples are the latencies of a run's successful requests in milliseconds, ascending.
-type Samples struct {
-	ttft, tpot, itl, e2el []float64
-}
+type Samples map[Latency][]float64
 
 // Of are the samples of one latency; they must not be changed. Nil samples have none.
 func (s *Samples) Of(l Latency) []float64 {
 	if s == nil {
 		return nil
 	}
-	return map[Latency][]float64{TTFT: s.ttft, TPOT: s.tpot, ITL: s.itl, E2EL: s.e2el}[l]
+	return (*s)[l]
 }
 
 // SamplesOf computes every sample, by the definitions of metrics.
 func SamplesOf(recs []call.Record, run metrics.Run) *Samples {
-	s := &Samples{}
-	for _, r := range measured(recs) {
-		if r.Outcome != call.OK {
-			continue
+	s := Samples{}
+	for _, l := range Latencies() {
+		of := run.Each(string(l))
+		for _, r := range measured(recs) {
+			switch {
+			case r.Outcome != call.OK:
+			case l == ITL:
+				for i := 1; i < len(r.Chunks); i++ {
+					s[l] = append(s[l], millis(r.Chunks[i].At-r.Chunks[i-1].At))
+				}
+			default:
+				if v, ok := of(r); ok {
+					s[l] = append(s[l], v)
+				}
+			}
 		}
-		if d, ok := metrics.TTFT(r); ok {
-			s.ttft = append(s.ttft, millis(d))
-		}
-		if t, ok := metrics.TPOT(r, run.EndRule, run.Tokenizer); ok {
-			s.tpot = append(s.tpot, t*1000)
-		}
-		if d, ok := metrics.Latency(r, run.EndRule); ok {
-			s.e2el = append(s.e2el, millis(d))
-		}
-		for i := 1; i < len(r.Chunks); i++ {
-			s.itl = append(s.itl, millis(r.Chunks[i].At-r.Chunks[i-1].At))
-		}
+		slices.Sort(s[l])
 	}
-	for _, xs := range [][]float64{s.ttft, s.tpot, s.itl, s.e2el} {
-		slices.Sort(xs)
-	}
-	return s
+	return &s
 }
 
 // measured picks the records that count, each request's last attempt, in the order they were sent.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"unicode"
 
+	"spate/internal/figure"
 	"spate/internal/judge/metrics"
 	"spate/internal/result"
 )
@@ -93,9 +94,9 @@ func harmless(s string) string {
 
 func (b *block) totals() {
 	s, head := b.in.Summary, b.in.Style == Head
-	b.count("Successful requests:", s.Completed)
+	b.named("completed")
 	if head {
-		b.count("Failed requests:", s.Failed)
+		b.named("failed")
 	}
 	if b.in.MaxConcurrency != nil && b.in.Style != V6 {
 		b.count("Maximum request concurrency:", *b.in.MaxConcurrency)
@@ -103,44 +104,45 @@ func (b *block) totals() {
 	if !math.IsInf(b.in.RequestRate, 1) && b.in.Style != V6 {
 		b.figure("Request rate configured (RPS):", b.in.RequestRate)
 	}
-	b.figure("Benchmark duration (s):", s.DurationS)
-	b.count("Total input tokens:", s.TotalInput)
+	b.named("duration")
+	b.named("total_input_tokens")
 	if b.tokens() && s.Pooling == nil {
-		b.count("Total generated tokens:", s.TotalOutput)
+		b.named("total_output_tokens")
 	}
 }
 
 func (b *block) throughput() {
 	s, head := b.in.Summary, b.in.Style == Head
-	b.figure("Request throughput (req/s):", s.RequestThroughput)
+	b.named("request_throughput")
 	if s.Pooling != nil {
-		b.figure("Input throughput (inputs/s):", s.Pooling.Throughput)
+		b.named("input_sequence_throughput")
 		if b.tokens() {
-			b.figure("Total token throughput (tok/s):", s.TotalTokenThroughput)
+			b.named("total_token_throughput")
 		}
 		return
 	}
 	if s.RequestGoodput != nil {
-		b.figure("Request goodput (req/s):", *s.RequestGoodput)
+		b.named("request_goodput")
 	}
 	if b.tokens() {
-		b.figure("Output token throughput (tok/s):", s.OutputThroughput)
+		b.named("output_throughput")
 		if head {
-			b.figure("Peak output token throughput (tok/s):", s.MaxOutputPerS)
+			b.named("max_output_tokens_per_s")
 		}
 	}
 	if head {
-		b.figure("Peak concurrent requests:", float64(s.MaxConcurrent))
+		b.figure("Peak concurrent requests:", float64(s.MaxConcurrent)) // printed with decimals, though it is a count
 		if s.RTFx > 0 {
-			b.figure("RTFx (Inverse Real-Time Factor):", s.RTFx)
+			b.named("rtfx")
 		}
 	}
 	if b.tokens() {
-		label := "Total token throughput (tok/s):"
-		if !head {
-			label = "Total Token throughput (tok/s):"
+		r := figure.Must("total_token_throughput")
+		names := r.Spelled[figure.VLLM] // the later one is that of older releases
+		if head {
+			names = names[:1]
 		}
-		b.figure(label, s.TotalTokenThroughput)
+		b.figure(names[len(names)-1]+":", r.Of(s).V)
 	}
 }
 
@@ -164,24 +166,21 @@ func (b *block) probe() {
 
 func (b *block) latencies() {
 	s := b.in.Summary
-	if b.tokens() && s.Pooling == nil {
-		b.latency("ttft", "TTFT", "Time to First Token", &s.TTFT)
-		b.latency("tpot", "TPOT", "Time per Output Token (excl. 1st token)", &s.TPOT)
-		b.latency("itl", "ITL", "Inter-token Latency", &s.ITL)
+	for _, name := range figure.Latencies() {
+		if slices.Contains(b.in.Metrics, name) && (name == "e2el" || b.tokens() && s.Pooling == nil) {
+			b.latency(figure.Get(name))
+		}
 	}
-	b.latency("e2el", "E2EL", "End-to-end Latency", &s.E2EL)
 }
 
-func (b *block) latency(name, short, title string, d *metrics.Dist) {
-	if !slices.Contains(b.in.Metrics, name) {
-		return
-	}
-	b.title(title, '-')
-	b.figure("Mean "+short+" (ms):", d.Mean)
-	b.figure("Median "+short+" (ms):", d.Median)
+func (b *block) latency(f *figure.Figure) {
+	b.title(f.Row(), '-')
+	rows := []figure.Ref{f.Stat("mean"), f.Stat("median")}
 	for _, p := range b.in.Percentiles {
-		q := metrics.Quantile{P: p}
-		b.figure("P"+strings.TrimPrefix(q.Name(), "p")+" "+short+" (ms):", d.P(p))
+		rows = append(rows, f.At(p))
+	}
+	for _, r := range rows {
+		b.row(r)
 	}
 }
 
@@ -214,6 +213,18 @@ func (b *block) line(s string) {
 func (b *block) title(s string, fill byte) {
 	n := max(0, blockWidth-len(s))
 	b.line(strings.Repeat(string(fill), n/2) + s + strings.Repeat(string(fill), n-n/2))
+}
+
+// named prints the row of a figure.
+func (b *block) named(key string) { b.row(figure.Must(key)) }
+
+func (b *block) row(r figure.Ref) {
+	v, label := r.Of(b.in.Summary).V, r.BlockRow()+":"
+	if r.Whole() {
+		b.count(label, int(v))
+		return
+	}
+	b.figure(label, v)
 }
 
 func (b *block) count(label string, n int) {

@@ -35,7 +35,7 @@ func checkRow(s *sheet, f verdict.Finding) {
 	if f.Level == verdict.Invalid {
 		bound = f.Limit
 	}
-	s.row(fmt.Sprintf("%-8s %s", strings.ToUpper(string(f.Level)), f.Name), figure(f.Figure, f.Unit), figure(bound, f.Unit), unit(f.Unit))
+	s.row(fmt.Sprintf("%-8s %s", strings.ToUpper(string(f.Level)), f.Name), checked(f.Figure, f.Unit), checked(bound, f.Unit), unit(f.Unit))
 }
 
 // judgement says whether the figures can be trusted, and why not: it comes first, as nothing below it
@@ -65,8 +65,8 @@ func judgement(s *sheet, run *result.Run) {
 	}
 }
 
-// figure is a check's number: shares in percent, the rest as it is.
-func figure(v float64, unit string) string {
+// checked is a check's number: shares in percent, the rest as it is.
+func checked(v float64, unit string) string {
 	switch {
 	case math.Abs(v) >= 1e15:
 		return "no end"

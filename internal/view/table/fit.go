@@ -6,25 +6,15 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"spate/internal/figure"
 	"spate/internal/result/runs"
 	"spate/internal/safe/escape"
 )
 
 // narrow are the figures of a table on a terminal, the most telling first; its last ones are left out where
 // the terminal ends.
-var narrow = []Column{
-	{"completed", "ok"},
-	{"failed", "failed"},
-	{"request_throughput", "req/s"},
-	{"output_throughput", "out tok/s"},
-	{"mean_ttft_ms", "mean TTFT"},
-	{"p99_ttft_ms", "P99 TTFT"},
-	{"mean_tpot_ms", "mean TPOT"},
-	{"p99_tpot_ms", "P99 TPOT"},
-	{"mean_itl_ms", "mean ITL"},
-	{"p99_itl_ms", "P99 ITL"},
-	{"duration", "s"},
-}
+var narrow = Columns(figure.Ref.Short, "completed", "failed", "request_throughput", "output_throughput", "mean_ttft_ms", "p99_ttft_ms",
+	"mean_tpot_ms", "p99_tpot_ms", "mean_itl_ms", "p99_itl_ms", "duration")
 
 // Text writes the results as a table that fits into so many columns of a terminal, and how many figures are
 // not in it.

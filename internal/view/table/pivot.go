@@ -333,7 +333,7 @@ func (p *Pivot) measure(entries []*runs.Entry, cells [][][]*runs.Entry, asked []
 	keys := asked
 	if len(keys) == 0 {
 		for _, m := range measures {
-			keys = append(keys, m.key)
+			keys = append(keys, m.Key())
 		}
 	}
 	basis := runs.BasisOf(entries)

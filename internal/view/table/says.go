@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"spate/internal/figure"
 	"spate/internal/result/runs"
 )
 
@@ -75,19 +76,8 @@ func (g *Grid) name(r Row) string {
 	return r.Entry.Name
 }
 
-// measure is a figure settings compete on.
-type measure struct {
-	key, name, unit string
-	high            bool // more is better
-}
-
-var measures = []measure{
-	{"output_throughput", "output throughput", "tok/s", true},
-	{"mean_ttft_ms", "mean TTFT", "ms", false},
-	{"p99_ttft_ms", "P99 TTFT", "ms", false},
-	{"mean_tpot_ms", "mean TPOT", "ms", false},
-	{"p99_itl_ms", "P99 ITL", "ms", false},
-}
+// measures are the figures settings compete on.
+var measures = figure.List("output_throughput", "mean_ttft_ms", "p99_ttft_ms", "mean_tpot_ms", "p99_itl_ms")
 
 // workload reports whether a factor is part of what was asked, not of who answered.
 func workload(f Factor) bool {
@@ -179,38 +169,38 @@ func (g *Grid) contests(condition func(Factor) bool) []string {
 }
 
 // contest says who wins one measure.
-func (g *Grid) contest(rows []Row, m measure) string {
-	ranked := withFigure(rows, m.key)
+func (g *Grid) contest(rows []Row, m figure.Ref) string {
+	ranked := withFigure(rows, m.Key())
 	if len(ranked) < 2 {
 		return ""
 	}
 	slices.SortStableFunc(ranked, func(a, b Row) int {
-		if m.high {
+		if m.Better == figure.Higher {
 			a, b = b, a
 		}
-		return compareValues(a.Entry.Text(m.key), b.Entry.Text(m.key))
+		return compareValues(a.Entry.Text(m.Key()), b.Entry.Text(m.Key()))
 	})
 	best, next, last := ranked[0], ranked[1], ranked[len(ranked)-1]
-	x, y, z := value(best, m.key), value(next, m.key), value(last, m.key)
-	if m.high && g.offered(rows) {
+	x, y, z := value(best, m.Key()), value(next, m.Key()), value(last, m.Key())
+	if m.Better == figure.Higher && g.offered(rows) {
 		return fmt.Sprintf("every setting keeps up with the load, so %s does not tell them apart (%s to %s %s).",
-			m.name, Cell(last.Entry, m.key), Cell(best.Entry, m.key), m.unit)
+			m.Words(), Cell(last.Entry, m.Key()), Cell(best.Entry, m.Key()), m.Unit)
 	}
 	if ratio(x, z) < 1.02 {
-		return fmt.Sprintf("%s is within 2 %% for all (%s to %s %s).", m.name, Cell(best.Entry, m.key), Cell(last.Entry, m.key), m.unit)
+		return fmt.Sprintf("%s is within 2 %% for all (%s to %s %s).", m.Words(), Cell(best.Entry, m.Key()), Cell(last.Entry, m.Key()), m.Unit)
 	}
 	word, side := "lowest", "below"
-	if m.high {
+	if m.Better == figure.Higher {
 		word, side = "highest", "above"
 	}
 	if ratio(x, y) < 1.02 {
-		return fmt.Sprintf("the %s %s is a tie within 2 %%: %s %s (%s) and %s (%s); the last is %s (%s).", word, m.name,
-			Cell(best.Entry, m.key), m.unit, g.who(best), Cell(next.Entry, m.key), g.who(next), Cell(last.Entry, m.key), g.who(last))
+		return fmt.Sprintf("the %s %s is a tie within 2 %%: %s %s (%s) and %s (%s); the last is %s (%s).", word, m.Words(),
+			Cell(best.Entry, m.Key()), m.Unit, g.who(best), Cell(next.Entry, m.Key()), g.who(next), Cell(last.Entry, m.Key()), g.who(last))
 	}
-	text := fmt.Sprintf("%s has the %s %s, %s %s, %s %s the next (%s: %s)", g.who(best), word, m.name, Cell(best.Entry, m.key), m.unit,
-		apart(x, y), side, g.who(next), Cell(next.Entry, m.key))
+	text := fmt.Sprintf("%s has the %s %s, %s %s, %s %s the next (%s: %s)", g.who(best), word, m.Words(), Cell(best.Entry, m.Key()), m.Unit,
+		apart(x, y), side, g.who(next), Cell(next.Entry, m.Key()))
 	if len(ranked) > 2 {
-		text += fmt.Sprintf(" and %s %s the last (%s: %s)", apart(x, z), side, g.who(last), Cell(last.Entry, m.key))
+		text += fmt.Sprintf(" and %s %s the last (%s: %s)", apart(x, z), side, g.who(last), Cell(last.Entry, m.Key()))
 	}
 	return text + "."
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"spate/internal/figure"
 	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 	"spate/internal/settings/config"
@@ -31,25 +32,17 @@ type Column struct {
 }
 
 // wide are the columns of the comparisons engineers publish.
-var wide = []Column{
-	{"completed", "Successful Requests"},
-	{"failed", "Failed Requests"},
-	{"duration", "Duration (s)"},
-	{"total_input_tokens", "Total Input Tokens"},
-	{"total_output_tokens", "Total Generated Tokens"},
-	{"request_throughput", "Req Throughput (req/s)"},
-	{"request_goodput", "Req Goodput (req/s)"},
-	{"output_throughput", "Output Token Throughput (tok/s)"},
-	{"total_token_throughput", "Total Token Throughput (tok/s)"},
-	{"mean_ttft_ms", "Mean TTFT (ms)"},
-	{"median_ttft_ms", "Median TTFT (ms)"},
-	{"p99_ttft_ms", "P99 TTFT (ms)"},
-	{"mean_tpot_ms", "Mean TPOT (ms)"},
-	{"median_tpot_ms", "Median TPOT (ms)"},
-	{"p99_tpot_ms", "P99 TPOT (ms)"},
-	{"mean_itl_ms", "Mean ITL (ms)"},
-	{"median_itl_ms", "Median ITL (ms)"},
-	{"p99_itl_ms", "P99 ITL (ms)"},
+var wide = Columns(figure.Ref.Long, "completed", "failed", "duration", "total_input_tokens", "total_output_tokens", "request_throughput",
+	"request_goodput", "output_throughput", "total_token_throughput", "mean_ttft_ms", "median_ttft_ms", "p99_ttft_ms", "mean_tpot_ms",
+	"median_tpot_ms", "p99_tpot_ms", "mean_itl_ms", "median_itl_ms", "p99_itl_ms")
+
+// Columns are figures of the catalogue under the titles that name gives them.
+func Columns(name func(figure.Ref) string, keys ...string) []Column {
+	out := make([]Column, len(keys))
+	for i, r := range figure.List(keys...) {
+		out[i] = Column{r.Key(), name(r)}
+	}
+	return out
 }
 
 // Row is one result.
@@ -121,10 +114,10 @@ func columns(entries []*runs.Entry, asked []string) ([]Column, error) {
 	return out, nil
 }
 
-// title is a column's heading: the usual one, or made from the figure's name.
+// title is a column's heading: the catalogue's, or made from the figure's name.
 func title(key string) string {
-	if i := slices.IndexFunc(wide, func(c Column) bool { return c.Key == key }); i >= 0 {
-		return wide[i].Title
+	if r, err := figure.Find(key); err == nil && r.Key() == key {
+		return r.Long()
 	}
 	words := strings.Split(key, "_")
 	unit := ""
@@ -132,11 +125,10 @@ func title(key string) string {
 		unit, words = " ("+last+")", words[:len(words)-1]
 	}
 	for i, w := range words {
-		switch {
-		case slices.Contains([]string{"ttft", "tpot", "itl", "e2el"}, w):
-			words[i] = strings.ToUpper(w)
-		case w != "":
-			words[i] = strings.ToUpper(w[:1]) + w[1:]
+		if f := figure.Get(w); f != nil && f.HasStats() {
+			words[i] = f.Label
+		} else {
+			words[i] = figure.Capital(w)
 		}
 	}
 	return strings.Join(words, " ") + unit
