@@ -53,7 +53,7 @@ func TestDocumentedBackends(t *testing.T) {
 func testCode(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
-	for _, dir := range []string{"send/client", "cli", "judge/metrics"} {
+	for _, dir := range []string{"send/client", "test/e2e", "judge/metrics"} {
 		files, err := filepath.Glob("../../" + dir + "/*_test.go")
 		if err != nil {
 			t.Fatal(err)
