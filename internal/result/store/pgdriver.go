@@ -58,7 +58,7 @@ func (s *pgSession) Close() error {
 func (s *pgSession) ResetSession(ctx context.Context) error {
 	idle := time.Since(s.used)
 	s.used = time.Now()
-	if s.IsClosed() || s.TxStatus() != 'I' || idle > time.Second && s.PgConn.Ping(ctx) != nil {
+	if s.IsClosed() || s.TxStatus() != 'I' || idle > time.Second && s.Ping(ctx) != nil {
 		return driver.ErrBadConn
 	}
 	return nil
