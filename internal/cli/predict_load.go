@@ -100,7 +100,7 @@ func localPrompts(p Process, c *config.Bench) (predict.Prompts, error) {
 	out := predict.Prompts{Look: func(h *workload.HF) { h.Look(p.getenv, p.home()) }}
 	tok, err := localTokenizer(p, &c.Model)
 	if err != nil || tok == nil {
-		if err == nil && c.Dataset.Path != "" {
+		if err == nil && (c.Dataset.Path != "" || c.Dataset.Name == config.DatasetSonnet) { // which brings its own text
 			say(p.Stderr, "note: no tokenizer at hand (--tokenizer PATH): lengths are estimates by words\n")
 		}
 		return out, err

@@ -142,7 +142,7 @@ func tenantViews(t *testing.T, e ended, place string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	has(t, "page", string(html), "<h4>Tenants</h4>", "<td>chat</td><td>alpha</td><td>random</td>", "<td>batch</td><td>lora-a&#43;lora-b</td><td>sonnet</td>", "<td>all</td>", "did not serve all tenants alike")
+	has(t, "page", string(html), "<h4>Tenants</h4>", "<td>chat</td><td>alpha</td><td>random</td>", "<td>batch</td><td>lora-a+lora-b</td><td>sonnet</td>", "<td>all</td>", "did not serve all tenants alike")
 }
 
 // vllmTenants holds that vLLM's file has the rows under vLLM's names.
