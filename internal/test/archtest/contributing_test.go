@@ -12,7 +12,7 @@ import (
 // guides are the documents for those who change the code.
 func guides(t *testing.T) []string {
 	t.Helper()
-	notes, err := filepath.Glob(filepath.Join(root, "docs/design/*.md"))
+	notes, err := filepath.Glob(filepath.Join(root, "docs", "design", "*.md"))
 	if err != nil || len(notes) < 11 {
 		t.Fatalf("%d files in docs/design: %v", len(notes), err)
 	}
