@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"spate/internal/forecast/predict"
-	"spate/internal/judge/stats"
+	"spate/internal/judge/metrics"
 	"spate/internal/load/schedule"
 	"spate/internal/settings/config"
 	"spate/internal/sim/cluster"
@@ -195,55 +195,44 @@ func simulate(cfg cluster.Config, calls iter.Seq[cluster.Call]) (*cluster.Result
 
 // read computes the objectives' figures from some of the requests.
 func (w *workload) read(res *cluster.Result, from, to int) *measurement {
-	by := map[string][]float64{}
 	m := &measurement{served: 1}
+	part := &cluster.Result{Requests: res.Requests, Duration: res.Duration}
 	var times []time.Duration
-	for i := range res.Requests {
-		r := &res.Requests[i]
-		if r.Failed {
+	s := predict.Headline(part, func(r *cluster.Request) (metrics.Outline, bool) {
+		o, ok := predict.Answered(r)
+		if !ok {
 			m.failed = "requests do not fit: " + r.Err
-			return m
 		}
-		if r.Index < from || r.Index >= to {
-			continue
-		}
-		by["ttft"] = append(by["ttft"], ms(r.First-r.Sent))
-		by["e2el"] = append(by["e2el"], ms(r.Last-r.Sent))
-		if r.Got > 1 {
-			by["tpot"] = append(by["tpot"], ms(r.Last-r.First)/float64(r.Got-1))
-		}
-		if w.gaps && (r.Index-from)%max(1, (to-from)/gapRequests) == 0 {
+		ok = ok && r.Index >= from && r.Index < to
+		if ok && w.gaps && (r.Index-from)%max(1, (to-from)/gapRequests) == 0 {
 			times = r.Times(times[:0])
 			for k := 1; k < len(times); k++ {
-				by["itl"] = append(by["itl"], ms(times[k]-times[k-1]))
+				part.Gaps = append(part.Gaps, cluster.Gap{D: times[k] - times[k-1], N: 1})
 			}
 		}
+		return o, ok
+	}, metrics.Run{Percentiles: w.percentiles()})
+	if m.failed != "" {
+		return m
 	}
-	m.life = stats.Mean(by["e2el"]) / 1e3
-	for _, xs := range by {
-		slices.Sort(xs)
-	}
+	m.life = s.E2EL.Mean / 1e3
 	for _, o := range w.objectives {
-		m.values = append(m.values, statistic(o, by[o.Metric]))
+		v := o.Ref().Of(&s)
+		if !v.OK {
+			v.V = math.NaN()
+		}
+		m.values = append(m.values, v.V)
 	}
 	return m
 }
 
-func ms(d time.Duration) float64 { return float64(d) / 1e6 }
-
-// statistic is an objective's figure of sorted values.
-func statistic(o config.Objective, sorted []float64) float64 {
-	switch {
-	case len(sorted) == 0:
-		return math.NaN()
-	case o.IsPct:
-		return stats.SortedPercentile(sorted, o.Pct)
-	case o.Stat == "std":
-		return stats.Std(sorted)
-	case o.Stat == "min":
-		return sorted[0]
-	case o.Stat == "max":
-		return sorted[len(sorted)-1]
+// percentiles are those the objectives bound.
+func (w *workload) percentiles() []float64 {
+	var out []float64
+	for _, o := range w.objectives {
+		if o.IsPct {
+			out = append(out, o.Pct)
+		}
 	}
-	return stats.Mean(sorted)
+	return out
 }

@@ -10,13 +10,11 @@ import (
 	"strconv"
 	"time"
 
-	"spate/internal/call"
 	"spate/internal/figure"
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/host/launch"
 	"spate/internal/judge/metrics"
-	"spate/internal/judge/stats"
 	"spate/internal/search/suggest"
 	"spate/internal/settings/config"
 	"spate/internal/sim"
@@ -298,86 +296,51 @@ var usual = []float64{50, 90, 95, 99}
 
 // figures are those of a simulated run under vLLM's names.
 func (v *Virtual) figures(res *cluster.Result, cfg *config.Bench) map[string]float64 {
-	ms := func(d time.Duration) float64 { return float64(d) / 1e6 / v.speed() }
-	by := map[string][]float64{}
-	good, out, in := 0, 0, 0
-	for i := range res.Requests {
-		r := &res.Requests[i]
-		if r.Failed {
-			continue
-		}
-		in, out = in+r.In, out+r.Got
-		one := map[string]float64{"ttft": ms(r.First - r.Sent), "e2el": ms(r.Last - r.Sent)}
-		if r.Got > 1 {
-			one["tpot"] = ms(r.Last-r.First) / float64(r.Got-1)
-		}
-		if v.meets(r, one, cfg.Check.Goodput) {
+	fast := func(d time.Duration) time.Duration { return time.Duration(float64(d) / v.speed()) }
+	scaled := &cluster.Result{Requests: res.Requests, Duration: max(1, fast(res.Duration)), Gaps: slices.Clone(res.Gaps)}
+	for i := range scaled.Gaps {
+		scaled.Gaps[i].D = fast(scaled.Gaps[i].D)
+	}
+	good, failed := 0, 0
+	s := predict.Headline(scaled, func(r *cluster.Request) (metrics.Outline, bool) {
+		o, ok := predict.Answered(r)
+		switch {
+		case !ok:
+			failed++
+		case v.meets(r, cfg.Check.Goodput):
 			good++
 		}
-		for name, x := range one {
-			by[name] = append(by[name], x)
-		}
-	}
-	for _, g := range res.Gaps {
-		for range g.N {
-			by["itl"] = append(by["itl"], ms(g.D))
-		}
-	}
-	n, d := len(by["ttft"]), max(res.Duration.Seconds()/v.speed(), 1e-9)
-	fig := map[string]float64{
-		"completed": float64(n), "duration": d, "request_throughput": float64(n) / d, "output_throughput": float64(out) / d,
-		"total_token_throughput": float64(in+out) / d, "error_rate": float64(len(res.Requests)-n) / float64(max(1, len(res.Requests))),
-	}
+		o.First, o.Latency = fast(o.First), fast(o.Latency)
+		return o, ok
+	}, metrics.Run{Percentiles: v.File.Percentiles()})
+	s.ErrorAdjusted.Failures = failed
 	if len(cfg.Check.Goodput) > 0 {
-		fig["request_goodput"], fig["goodput_ratio"] = float64(good)/d, float64(good)/float64(max(1, len(res.Requests)))
+		rate := float64(good) / s.DurationS
+		s.RequestGoodput, s.Goodput = &rate, &metrics.Goodput{Good: good, Share: float64(good) / float64(max(1, len(res.Requests))), PerSecond: rate}
 	}
-	for name, xs := range by {
-		slices.Sort(xs)
-		dist(fig, name, xs, v.File.limits)
-	}
+	fig := v.File.FromSummary(&s)
 	for i := range res.Engines {
 		fig["preemptions"] += float64(res.Engines[i].Preemptions)
 	}
 	return fig
 }
 
-// meets reports whether a request keeps the limits of --goodput. What is not at hand is read off its record.
-func (v *Virtual) meets(r *cluster.Request, one map[string]float64, limits []config.Limit) bool {
-	var rec *call.Record
+// meets reports whether a request keeps the limits of --goodput.
+func (v *Virtual) meets(r *cluster.Request, limits []config.Limit) bool {
+	if len(limits) == 0 {
+		return true
+	}
+	rec := r.Record()
 	for _, l := range limits {
-		if x, ok := one[string(l.Metric)]; ok {
-			if x > l.MS {
-				return false
-			}
-			continue
-		}
-		if rec == nil {
-			made := r.Record()
-			rec = &made
-		}
 		bound := l.MS * v.speed()
 		if f := figure.Get(string(l.Metric)); f != nil && f.Better == figure.Higher {
 			bound = l.MS / v.speed()
 		}
-		if !(metrics.Objective{Metric: string(l.Metric), Bound: bound}).Met(rec, metrics.Run{Tokenizer: true}) {
+		if !(metrics.Objective{Metric: string(l.Metric), Bound: bound}).Met(&rec, metrics.Run{Tokenizer: true}) {
 			return false
 		}
 	}
 	return true
-}
-
-func dist(fig map[string]float64, name string, sorted []float64, limits []config.Objective) {
-	fig["mean_"+name+"_ms"] = stats.Mean(sorted)
-	fig["median_"+name+"_ms"] = stats.SortedPercentile(sorted, 50)
-	fig["max_"+name+"_ms"], fig["min_"+name+"_ms"] = sorted[len(sorted)-1], sorted[0]
-	for _, p := range usual {
-		fig[fmt.Sprintf("p%g_%s_ms", p, name)] = stats.SortedPercentile(sorted, p)
-	}
-	for _, o := range limits {
-		if o.IsPct && o.Metric == name {
-			fig[o.Key()] = stats.SortedPercentile(sorted, o.Pct)
-		}
-	}
 }
 
 // Percentiles are those a run has to compute for the file's constraints and objective.
