@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/figure"
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/result"
@@ -20,14 +21,7 @@ import (
 )
 
 // shownFigures are the figures of a prediction's interval and of a grid.
-var shownFigures = []struct{ name, head string }{
-	{"output_throughput", "out tok/s"},
-	{"mean_ttft_ms", "mean TTFT ms"},
-	{"p99_ttft_ms", "P99 TTFT ms"},
-	{"mean_tpot_ms", "mean TPOT ms"},
-	{"mean_itl_ms", "mean ITL ms"},
-	{"p99_itl_ms", "P99 ITL ms"},
-}
+var shownFigures = figure.List("output_throughput", "mean_ttft_ms", "p99_ttft_ms", "mean_tpot_ms", "mean_itl_ms", "p99_itl_ms")
 
 // runOnePrediction predicts one run, prints it as a measured one and keeps its folder.
 func runOnePrediction(p Process, o *predictOptions, prof *profile.Profile) error {
@@ -104,7 +98,7 @@ func writeIntervals(p Process, own *predict.Own, others int) {
 	}
 	say(p.Stdout, "\nrange over %d parameter vectors within noise\n", others+1)
 	for _, f := range shownFigures {
-		say(p.Stdout, "%-40s %s to %s\n", f.head+":", round3(own.Low[f.name]), round3(own.High[f.name]))
+		say(p.Stdout, "%-40s %s to %s\n", f.ShortUnit()+":", round3(own.Low[f.Key()]), round3(own.High[f.Key()]))
 	}
 }
 
@@ -210,7 +204,7 @@ func runGrid(p Process, o *predictOptions, base *profile.Profile) error {
 		say(p.Stdout, "%*s ", max(12, len(s.name)), s.name)
 	}
 	for _, f := range shownFigures {
-		say(p.Stdout, "%13s", f.head)
+		say(p.Stdout, "%13s", f.ShortUnit())
 	}
 	say(p.Stdout, "\n")
 	for i, at := range points {
@@ -218,7 +212,7 @@ func runGrid(p Process, o *predictOptions, base *profile.Profile) error {
 			say(p.Stdout, "%*s ", max(12, len(s.name)), s.value)
 		}
 		for _, f := range shownFigures {
-			say(p.Stdout, "%13s", round3(list[i].Figures[f.name]))
+			say(p.Stdout, "%13s", round3(list[i].Figures[f.Key()]))
 		}
 		say(p.Stdout, "\n")
 	}

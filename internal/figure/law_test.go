@@ -100,7 +100,7 @@ func TestOneNumber(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		run, recs := anyRun(t)
 		for _, p := range []place{
-			block(t, run), vllmJSON(t, run), resultJSON(t, run), slo(t, run), capacityReads(t, run), compares(t, run, recs),
+			block(t, run), vllmJSON(t, run), resultJSON(t, run), slo(t, run), capacityReads(t, run), compares(t, "compare", run, recs), compares(t, "compare without records", run, nil),
 			{name: "tune", shown: (&tune.File{}).FromSummary(&run.Summary), exact: true},
 			{name: "predict", shown: predict.FromSummary(&run.Summary), exact: true},
 			tables(t, run), exports(t, run), samples(run, recs),
@@ -122,7 +122,7 @@ func TestOneNumber(t *testing.T) {
 			}
 		}
 	})
-	for _, name := range []string{"block", "JSON of vLLM", "result.json", "--slo", "capacity", "compare", "tune", "predict", "table as CSV", "export", "page"} {
+	for _, name := range []string{"block", "JSON of vLLM", "result.json", "--slo", "capacity", "compare", "compare without records", "tune", "predict", "table as CSV", "export", "page"} {
 		if met[name] == 0 {
 			t.Errorf("%s was never looked at", name)
 		}
@@ -231,8 +231,8 @@ func capacityReads(t *rapid.T, run *result.Run) place {
 }
 
 // compares is the run beside itself.
-func compares(t *rapid.T, run *result.Run, recs []call.Record) place {
-	p := place{name: "compare", shown: map[string]float64{}, off: 1e-12}
+func compares(t *rapid.T, name string, run *result.Run, recs []call.Record) place {
+	p := place{name: name, shown: map[string]float64{}, off: 1e-12}
 	side := compare.Side{Name: "a", Samples: []compare.Sample{{Entry: runs.FromRun(run), Records: recs}}}
 	rep, err := compare.Compare(side, []compare.Side{side}, compare.Options{Force: true, Metrics: append(compare.DefaultMetrics(), "p75_itl", "p25_e2el", "total_token_throughput")})
 	if err != nil {

@@ -6,27 +6,23 @@ import (
 	"math"
 	"strings"
 
+	"spate/internal/figure"
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 )
 
 // headline are the figures with a goal.
-var headline = []struct{ name, head string }{
-	{"output_throughput", "throughput"},
-	{"mean_ttft_ms", "mean TTFT"},
-	{"median_ttft_ms", "median TTFT"},
-	{"p99_ttft_ms", "P99 TTFT"},
-	{"mean_tpot_ms", "mean TPOT"},
-	{"mean_itl_ms", "mean ITL"},
-	{"p99_itl_ms", "P99 ITL"},
-}
+var headline = figure.List("output_throughput", "mean_ttft_ms", "median_ttft_ms", "p99_ttft_ms", "mean_tpot_ms", "mean_itl_ms", "p99_itl_ms")
+
+// head is the title of a figure's column.
+func head(r figure.Ref) string { return strings.TrimPrefix(r.Words(), "output ") }
 
 // Summary writes the errors of each group: of the fit, and of rows predicted without having been seen.
 func Summary(w io.Writer, f *predict.File, done *Outcome) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "mean absolute error of shown rows, %%: fitted / left out\n%-22s %5s %5s", "group", "rows", "free")
 	for _, h := range headline {
-		fmt.Fprintf(&b, " %14s", h.head)
+		fmt.Fprintf(&b, " %14s", head(h))
 	}
 	b.WriteByte('\n')
 	for _, p := range done.Profiles {
@@ -78,7 +74,7 @@ func free(p *profile.Profile) int {
 
 func pairs(b *strings.Builder, fit, cross profile.Errors) {
 	for _, h := range headline {
-		fmt.Fprintf(b, " %6s / %5s", number(fit, h.name), number(cross, h.name))
+		fmt.Fprintf(b, " %6s / %5s", number(fit, h.Key()), number(cross, h.Key()))
 	}
 	b.WriteByte('\n')
 }
@@ -103,7 +99,7 @@ func Report(f *predict.File, done *Outcome) []Document {
 	b.WriteString(reportHead)
 	reportGoals(&b, f, done)
 	for _, h := range headline[:6] {
-		fmt.Fprintf(&b, "![%s, predicted against measured](fidelity/%s.svg)\n", h.head, h.name)
+		fmt.Fprintf(&b, "![%s, predicted against measured](fidelity/%s.svg)\n", head(h), h.Key())
 	}
 	reportTransfer(&b, f, done)
 	reportSizes(&b, done)
@@ -111,7 +107,7 @@ func Report(f *predict.File, done *Outcome) []Document {
 	reportParams(&b, done)
 	docs := []Document{{Data: []byte(b.String())}}
 	for _, h := range headline[:6] {
-		docs = append(docs, Document{Name: "fidelity/" + h.name + ".svg", Data: picture(h.name, h.head, f, done)})
+		docs = append(docs, Document{Name: "fidelity/" + h.Key() + ".svg", Data: picture(h.Key(), head(h), f, done)})
 	}
 	return docs
 }
@@ -141,13 +137,13 @@ test; only rows that were never shown are one.
 func reportGoals(b *strings.Builder, f *predict.File, done *Outcome) {
 	b.WriteString("| group | rows | fitted parameters |")
 	for _, h := range headline {
-		fmt.Fprintf(b, " %s |", h.head)
+		fmt.Fprintf(b, " %s |", head(h))
 	}
 	b.WriteString("\n| --- | --- | --- |" + strings.Repeat(" --- |", len(headline)) + "\n")
 	line := func(name string, n int, params string, fit, cross profile.Errors) {
 		fmt.Fprintf(b, "| %s | %d | %s |", name, n, params)
 		for _, h := range headline {
-			fmt.Fprintf(b, " %s / %s |", number(fit, h.name), number(cross, h.name))
+			fmt.Fprintf(b, " %s / %s |", number(fit, h.Key()), number(cross, h.Key()))
 		}
 		b.WriteString("\n")
 	}
@@ -168,7 +164,7 @@ func reportTransfer(b *strings.Builder, f *predict.File, done *Outcome) {
 	b.WriteString("\n## Without any fit\n\nMean absolute error, percent, of servers predicted from datasheet, model and usual efficiencies, with\n" +
 		"none of their rows fitted.\n\n| group |")
 	for _, h := range headline {
-		fmt.Fprintf(b, " %s |", h.head)
+		fmt.Fprintf(b, " %s |", head(h))
 	}
 	b.WriteString("\n| --- |" + strings.Repeat(" --- |", len(headline)) + "\n")
 	for _, p := range done.Profiles {
@@ -184,7 +180,7 @@ func reportTransfer(b *strings.Builder, f *predict.File, done *Outcome) {
 		e := predict.MeanErrors(rows, done.Transfer)
 		fmt.Fprintf(b, "| %s |", p.Name)
 		for _, h := range headline {
-			fmt.Fprintf(b, " %s |", number(e, h.name))
+			fmt.Fprintf(b, " %s |", number(e, h.Key()))
 		}
 		b.WriteString("\n")
 	}
@@ -198,13 +194,13 @@ func reportSizes(b *strings.Builder, done *Outcome) {
 	b.WriteString("\n## Another model size on the same GPU, without a fit of its own\n\nMean absolute error, percent, of one server predicted with the parameters of another: each keeps its ratio to\n" +
 		"what is expected of the model it was fitted to, and nothing but model, tensor parallelism and KV size changes.\n\n| fitted | predicted |")
 	for _, h := range headline {
-		fmt.Fprintf(b, " %s |", h.head)
+		fmt.Fprintf(b, " %s |", head(h))
 	}
 	b.WriteString("\n| --- | --- |" + strings.Repeat(" --- |", len(headline)) + "\n")
 	for _, s := range done.Sizes {
 		fmt.Fprintf(b, "| %s | %s |", s.From, s.To)
 		for _, h := range headline {
-			fmt.Fprintf(b, " %s |", number(s.Errors, h.name))
+			fmt.Fprintf(b, " %s |", number(s.Errors, h.Key()))
 		}
 		b.WriteString("\n")
 	}
@@ -213,14 +209,14 @@ func reportSizes(b *strings.Builder, done *Outcome) {
 func reportRows(b *strings.Builder, f *predict.File, done *Outcome) {
 	b.WriteString("\n## Every shown row: measured, then signed error fitted / left out, percent\n\n| row | group |")
 	for _, h := range headline {
-		fmt.Fprintf(b, " %s |", h.head)
+		fmt.Fprintf(b, " %s |", head(h))
 	}
 	b.WriteString("\n| --- | --- |" + strings.Repeat(" --- |", len(headline)) + "\n")
 	for _, r := range f.Shown() {
 		fmt.Fprintf(b, "| %s | %s |", r.ID, r.Group)
 		for _, h := range headline {
-			want := r.Metrics[h.name]
-			fmt.Fprintf(b, " %s: %s / %s |", figure(want), signed(done.Fitted[r.ID], h.name, want), signed(done.Cross[r.ID], h.name, want))
+			want := r.Metrics[h.Key()]
+			fmt.Fprintf(b, " %s: %s / %s |", short(want), signed(done.Fitted[r.ID], h.Key(), want), signed(done.Cross[r.ID], h.Key(), want))
 		}
 		b.WriteString("\n")
 	}
@@ -234,7 +230,7 @@ func signed(m predict.Metrics, name string, want float64) string {
 	return fmt.Sprintf("%+.1f", 100*(got/want-1))
 }
 
-func figure(v float64) string {
+func short(v float64) string {
 	switch {
 	case v >= 1000:
 		return fmt.Sprintf("%.0f", v)

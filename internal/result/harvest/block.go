@@ -2,9 +2,12 @@ package harvest
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
+
+	"spate/internal/figure"
 )
 
 // The result block that vLLM's client prints, and those of its descendants: a title between equals
@@ -22,7 +25,7 @@ var (
 	printedWord = regexp.MustCompile(`^-?(?:inf|nan|Infinity|NaN|Inf)$`)
 )
 
-// blockLabels names the rows that are not latencies by the key of the same figure in the tool's file.
+// blockLabels names the rows that are no figures of the catalogue by the key of the same figure in the tool's file.
 var blockLabels = map[string]string{
 	"Backend":                              "backend",
 	"Traffic request rate":                 "request_rate",
@@ -31,24 +34,9 @@ var blockLabels = map[string]string{
 	"Max reqeuest concurrency":             "max_concurrency", // as SGLang spelt it for a year
 	"Maximum request concurrency":          "max_concurrency",
 	"Total requests":                       "num_prompts",
-	"Successful requests":                  "completed",
-	"Failed requests":                      "failed",
-	"Benchmark duration (s)":               "duration",
-	"Total input tokens":                   "total_input_tokens",
 	"Total input text tokens":              "total_input_text_tokens",
 	"Total input vision tokens":            "total_input_vision_tokens",
-	"Total generated tokens":               "total_output_tokens",
 	"Total generated tokens (retokenized)": "total_output_tokens_retokenized",
-	"Request throughput (req/s)":           "request_throughput",
-	"Request goodput (req/s)":              "request_goodput",
-	"Input throughput (inputs/s)":          "input_sequence_throughput",
-	"Input token throughput (tok/s)":       "input_throughput",
-	"Output token throughput (tok/s)":      "output_throughput",
-	"Peak output token throughput (tok/s)": "max_output_tokens_per_s",
-	"Peak concurrent requests":             "max_concurrent_requests",
-	"RTFx (Inverse Real-Time Factor)":      "rtfx",
-	"Total Token throughput (tok/s)":       "total_token_throughput",
-	"Total token throughput (tok/s)":       "total_token_throughput",
 	"User throughput (tok/s)":              "user_throughput",
 	"Concurrency":                          "concurrency",
 	"Accept length":                        "accept_length",
@@ -78,15 +66,31 @@ var openers = []string{
 	"completed", "duration", "total_input_tokens", "total_output_tokens", "request_throughput", "output_throughput",
 }
 
-var latencyNames = map[string]string{
-	"TTFT": "ttft", "TPOT": "tpot", "ITL": "itl", "E2EL": "e2el", "E2E Latency": "e2el",
-	"Client Queue Time": "client_queue_time", "E2EL incl. Client Queue": "e2el_including_client_queue",
-}
+// rowFigures are the rows of the catalogue's figures.
+var rowFigures = func() map[string]*figure.Figure {
+	out := figure.By(figure.VLLM)
+	maps.Copy(out, figure.By(figure.SGLang))
+	return out
+}()
+
+var latencyNames = func() map[string]string {
+	out := map[string]string{"Client Queue Time": "client_queue_time", "E2EL incl. Client Queue": "e2el_including_client_queue"}
+	for _, name := range figure.Latencies() {
+		f := figure.Get(name)
+		for _, short := range append([]string{f.Label}, f.Spelled[figure.SGLang]...) {
+			out[short] = name
+		}
+	}
+	return out
+}()
 
 // rowName is the key of a row's figure; ok is false for rows of no known block.
 func rowName(label string) (name string, ok bool) {
 	if name, ok = blockLabels[label]; ok {
 		return name, true
+	}
+	if f := rowFigures[label]; f != nil && !f.HasStats() {
+		return f.Name, true
 	}
 	m := latencyRow.FindStringSubmatch(label)
 	if m == nil {

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"spate/internal/figure"
 )
 
 // quotients are the identities within a result: rate = amount / duration.
@@ -126,7 +128,7 @@ var ranks = []string{
 }
 
 func checkOrder(r *Result, report reporter) {
-	for _, latency := range []string{"ttft", "tpot", "itl", "e2el"} {
+	for _, latency := range figure.Latencies() {
 		var before Figure
 		var low float64
 		for _, rank := range ranks {

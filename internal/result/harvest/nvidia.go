@@ -1,6 +1,10 @@
 package harvest
 
-import "strings"
+import (
+	"strings"
+
+	"spate/internal/figure"
+)
 
 // GenAI-Perf and AIPerf: metrics as objects {unit, avg, p50 ...}.
 
@@ -13,31 +17,11 @@ func isNVIDIA(n *node) bool {
 	return true
 }
 
-// nvidiaMetric maps one of their metrics to vLLM's.
-type nvidiaMetric struct {
-	latency string // of a distribution of times
-	single  string // of a single figure, under avg
-	note    string
-}
-
 // nvidiaMetrics are the metrics with a counterpart. Their inter-token latency is one mean per request,
 // (latency - ttft)/(tokens - 1): what vLLM calls time per output token.
-var nvidiaMetrics = map[string]nvidiaMetric{
-	"request_latency":         {latency: "e2el"},
-	"time_to_first_token":     {latency: "ttft"},
-	"inter_token_latency":     {latency: "tpot", note: "one mean per request, which is vLLM's TPOT"},
-	"inter_chunk_latency":     {latency: "itl"},
-	"request_throughput":      {single: "request_throughput"},
-	"output_token_throughput": {single: "output_throughput"},
-	"total_token_throughput":  {single: "total_token_throughput"},
-	"request_count":           {single: "completed"},
-	"error_request_count":     {single: "failed"},
-	"benchmark_duration":      {single: "duration"},
-	"total_isl":               {single: "total_input_tokens"},
-	"total_osl":               {single: "total_output_tokens"},
-	"goodput":                 {single: "request_goodput"},
-	"request_goodput":         {single: "request_goodput"},
-}
+var nvidiaMetrics = figure.By(figure.AIPerf)
+
+var nvidiaNotes = map[string]string{"inter_token_latency": "one mean per request, which is vLLM's TPOT"}
 
 func readNVIDIA(n *node) []Result {
 	r := Result{Format: FormatGenAIPerfJSON}
@@ -74,16 +58,16 @@ func readNVIDIA(n *node) []Result {
 func nvidiaFigure(r *Result, metric, stat, unit string, f Figure) {
 	to, known := nvidiaMetrics[metric]
 	f.From = metric + "." + stat
-	if to.note != "" {
-		f.From += " (" + to.note + ")"
+	if note := nvidiaNotes[metric]; note != "" {
+		f.From += " (" + note + ")"
 	}
 	name, isStat := statName(stat)
 	switch {
-	case known && to.single != "" && stat == "avg":
-		f.Name = to.single
+	case known && !to.HasStats() && stat == "avg":
+		f.Name = to.Name
 		r.Metrics.set(f)
-	case known && to.latency != "" && isStat:
-		f.Name = name + "_" + to.latency + "_ms"
+	case known && to.HasStats() && isStat:
+		f.Name = name + "_" + to.Name + "_ms"
 		factor, how, ok := toMilliseconds(unit)
 		if !ok {
 			f.Name = metric + "." + stat + " (" + unit + ")"
@@ -91,7 +75,7 @@ func nvidiaFigure(r *Result, metric, stat, unit string, f Figure) {
 			return
 		}
 		r.Metrics.set(scaled(f, factor, how))
-	case isStat && (!known || to.single == ""):
+	case isStat && (!known || to.HasStats()):
 		f.Name = metric + "." + stat
 		f.From = ""
 		r.Extra.set(f)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/figure"
 	"spate/internal/settings/config"
 )
 
@@ -38,7 +39,6 @@ func (b Bound) String() string {
 
 var (
 	boundForm  = regexp.MustCompile(`^\s*([A-Za-z0-9_.%/ -]+?)\s*(<=|>=|<>|!=|==|<|>|=)\s*(\S+)\s*$`)
-	latencyOf  = regexp.MustCompile(`^(mean|median|std|p[0-9.]+)_(ttft|tpot|itl|e2el)$`)
 	boundHint  = `a bound is a figure, a comparison and a number, as in "mean_ttft_ms<200" or "output_throughput>=1000"`
 	boundWords = map[string]Op{"!=": Unequal, "==": Equal}
 )
@@ -54,8 +54,8 @@ func ParseBound(text string) (Bound, error) {
 	if op, ok := boundWords[m[2]]; ok {
 		b.Op = op
 	}
-	if latencyOf.MatchString(b.Figure) {
-		b.Figure += "_ms"
+	if r, err := figure.Find(b.Figure); err == nil && r.Stat != "" {
+		b.Figure = r.Key()
 	}
 	var err error
 	if b.Value, err = strconv.ParseFloat(m[3], 64); err == nil {

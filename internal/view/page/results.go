@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"spate/internal/figure"
 	"spate/internal/judge/verdict"
 	"spate/internal/result/runs"
 	"spate/internal/view/curve"
@@ -33,23 +34,25 @@ type cell struct{ Text, Sort, Class, Title, Badge, Run, Note string }
 
 type card struct{ Name, Value, Unit, Note string }
 
-// figure is a figure of the results table.
-type figure struct{ key, head, over, title string }
+// shown is a figure of the results table.
+type shown struct{ key, head, over, title string }
 
-func figures() []figure {
-	out := []figure{
-		{"completed", "ok", "Requests", "Successful requests"},
-		{"failed", "failed", "Requests", "Failed requests"},
-		{"duration", "duration, s", "Requests", "Benchmark duration in seconds"},
-		{"request_throughput", "requests/s", "Throughput", "Requests finished per second"},
-		{"request_goodput", "good/s", "Throughput", "Requests per second that met the objectives"},
-		{"output_throughput", "output tok/s", "Throughput", "Output tokens per second"},
-		{"total_token_throughput", "total tok/s", "Throughput", "Input and output tokens per second"},
+func figures() []shown {
+	var out []shown
+	for _, f := range []struct{ key, head, over string }{
+		{"completed", "ok", "Requests"},
+		{"failed", "failed", "Requests"},
+		{"duration", "duration, s", "Requests"},
+		{"request_throughput", "requests/s", "Throughput"},
+		{"request_goodput", "good/s", "Throughput"},
+		{"output_throughput", "output tok/s", "Throughput"},
+		{"total_token_throughput", "total tok/s", "Throughput"},
+	} {
+		out = append(out, shown{f.key, f.head, f.over, figure.Must(f.key).Meaning})
 	}
-	for _, l := range curve.Latencies() {
-		for _, s := range []curve.Stat{{Key: "mean", Name: "mean"}, {Key: "median", Name: "median"}, {Key: "p99", Name: "P99"}} {
-			out = append(out, figure{s.Key + "_" + string(l) + "_ms", s.Name, l.Short() + ", ms", s.Name + " " + strings.ToLower(l.Name()) + " in milliseconds"})
-		}
+	for _, r := range figure.Stats("mean", "median", "p99") {
+		stat := strings.TrimSuffix(r.Short(), " "+r.Label)
+		out = append(out, shown{r.Key(), stat, r.Label + ", ms", stat + " " + strings.ToLower(r.Meaning) + " in milliseconds"})
 	}
 	return out
 }
@@ -149,8 +152,8 @@ func echoes(set []runs.Entry, before []table.Factor, f table.Factor) bool {
 }
 
 // figures adds the columns that any result has.
-func (g *grid) figures(set []runs.Entry) []figure {
-	var shown []figure
+func (g *grid) figures(set []runs.Entry) []shown {
+	var shown []shown
 	for _, f := range figures() {
 		found := false
 		for i := range set {
@@ -217,13 +220,13 @@ func badge(grade string) string {
 
 // headlines are the figures of which the best is named.
 var headlines = []struct {
-	key, name, unit string
-	most            bool
+	figure.Ref
+	name string
 }{
-	{"output_throughput", "Best output rate", "tokens/s", true},
-	{"request_throughput", "Best request rate", "requests/s", true},
-	{"p99_ttft_ms", "Best P99 TTFT", "ms", false},
-	{"median_tpot_ms", "Best median TPOT", "ms", false},
+	{figure.Must("output_throughput"), "Best output rate"},
+	{figure.Must("request_throughput"), "Best request rate"},
+	{figure.Must("p99_ttft_ms"), "Best P99 TTFT"},
+	{figure.Must("median_tpot_ms"), "Best median TPOT"},
 }
 
 // overview are the headline figures of several results; one result has its own.
@@ -257,13 +260,13 @@ func overview(set []runs.Entry, names []string) []card {
 		best := -1
 		var value float64
 		for i := range set {
-			v, there := curve.Value(&set[i], b.key)
-			if there && basis.Holds(&set[i]) && v > 0 && (best < 0 || (v > value) == b.most && v != value) {
+			v, there := curve.Value(&set[i], b.Key())
+			if there && basis.Holds(&set[i]) && v > 0 && (best < 0 || (v > value) == (b.Better == figure.Higher) && v != value) {
 				best, value = i, v
 			}
 		}
 		if best >= 0 {
-			out = append(out, card{Name: b.name + of, Value: group(value), Unit: b.unit, Note: names[best]})
+			out = append(out, card{Name: b.name + of, Value: group(value), Unit: b.Unit.Long(), Note: names[best]})
 		}
 	}
 	return out
