@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"strings"
 	"time"
@@ -103,45 +102,58 @@ func (p *prompts) drain(stream *workload.Stream, n int) ([]Request, error) {
 const promptBlock = 16
 
 // segments name a prompt for the prefix cache: prompts that begin alike have names that begin alike. Together they are
-// as long as bench says the prompt is.
+// as long as bench says the prompt is. Words stand for tokens where nothing can count them.
 func segments(r *call.Request, enc *tokenizer.Encoder) []kv.Segment {
-	length := max(1, r.In.N)
-	ids := tokensOf(r, enc)
-	if len(ids) == 0 {
-		return []kv.Segment{{Stream: 1<<50 + uint64(r.ID), Len: length}}
+	n := naming{length: max(1, r.In.N)}
+	text := r.Prompt.Text + string(r.Prompt.Messages)
+	ids := r.Prompt.IDs
+	if len(ids) == 0 && enc != nil && text != "" {
+		ids = enc.Encode(nil, text, true)
 	}
-	var out []kv.Segment
-	named := 0 // tokens that have a name
-	for at := 0; at < len(ids); at += promptBlock {
-		end := min(at+promptBlock, len(ids))
-		h := fnv.New64a()
-		for _, id := range ids[at:end] {
-			_, _ = h.Write([]byte{byte(id), byte(id >> 8), byte(id >> 16), byte(id >> 24)}) // a hash takes all
+	if len(ids) > 0 {
+		n.of = len(ids)
+		for _, id := range ids {
+			for shift := 0; shift < 32; shift += 8 {
+				n.mix(byte(id >> shift))
+			}
+			n.token()
 		}
-		if n := length*end/len(ids) - named; n > 0 {
-			out = append(out, kv.Segment{Stream: h.Sum64() | 1, Len: n})
-			named += n
+		return n.list
+	}
+	n.of = strings.Count(text, " ") + 1
+	for i := range len(text) {
+		if n.mix(text[i]); text[i] == ' ' {
+			n.token()
 		}
 	}
-	return out
+	if n.token(); n.of == 1 { // hardly a text: nothing to share
+		return []kv.Segment{{Stream: 1<<50 + uint64(r.ID), Len: n.length}}
+	}
+	return n.list
 }
 
-// tokensOf are a prompt's tokens: its ids, those of its text, or its words where nothing can count tokens.
-func tokensOf(r *call.Request, enc *tokenizer.Encoder) []int32 {
-	text := r.Prompt.Text + string(r.Prompt.Messages)
-	switch {
-	case len(r.Prompt.IDs) > 0:
-		return r.Prompt.IDs
-	case enc != nil && text != "":
-		return enc.Encode(nil, text, true)
+// naming gives names to the blocks of a prompt.
+type naming struct {
+	length, of int // tokens the prompt has, and those it is made of here
+	seen       int // of the latter
+	named      int // of the former
+	hash       uint64
+	list       []kv.Segment
+}
+
+// mix is a step of FNV-1a, which a prompt of thousands of bytes goes through.
+func (n *naming) mix(b byte) { n.hash = (n.hash ^ uint64(b)) * 1099511628211 }
+
+// token ends a token, and its block with every sixteenth and the last.
+func (n *naming) token() {
+	if n.seen++; n.seen%promptBlock != 0 && n.seen < n.of {
+		return
 	}
-	var out []int32
-	for word := range strings.FieldsSeq(text) {
-		h := fnv.New32a()
-		_, _ = io.WriteString(h, word) // a hash takes all
-		out = append(out, int32(h.Sum32()))
+	if size := n.length*n.seen/n.of - n.named; size > 0 {
+		n.list = append(n.list, kv.Segment{Stream: n.hash | 1, Len: size})
+		n.named += size
 	}
-	return out
+	n.hash = 0
 }
 
 // typicalChats are conversations with the lengths that ShareGPT's have.
