@@ -513,11 +513,11 @@ func TestUntoldMetricsAreCountedAlike(t *testing.T) {
 	}
 	rep := &Report{Comparisons: []Comparison{c}}
 	rep.Hold(Thresholds{{Max: 0.05}}, false)
-	if want := "unseen on mean_ttft_ms, p99_ttft_ms (2 of the 3 metrics that cannot be told)"; !strings.HasSuffix(rep.Gate.Why, want) {
+	if want := "unseen on mean_ttft_ms, p99_ttft_ms (2 of the 3 metrics that cannot be told); with --fail-unsure this fails"; !strings.HasSuffix(rep.Gate.Why, want) {
 		t.Errorf("gate: %q, want %q", rep.Gate.Why, want)
 	}
 	rep.Hold(nil, false)
-	if want := "unseen on mean_ttft_ms, p99_ttft_ms, p99_tpot_ms"; !strings.HasSuffix(rep.Gate.Why, want) {
+	if want := "unseen on mean_ttft_ms, p99_ttft_ms, p99_tpot_ms; with --fail-unsure this fails"; !strings.HasSuffix(rep.Gate.Why, want) {
 		t.Errorf("gate: %q, want %q", rep.Gate.Why, want)
 	}
 	c.Metrics[0].Verdict = Same
