@@ -2,11 +2,9 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -19,6 +17,7 @@ import (
 	"spate/internal/search/capacity"
 	"spate/internal/search/sweep"
 	"spate/internal/settings/config"
+	"spate/internal/trial"
 )
 
 // capacityOptions are the flags of capacity itself; the rest are those of bench.
@@ -55,7 +54,7 @@ func (o *capacityOptions) set() *pflag.FlagSet {
 	f.IntVar(&o.search.Probes, "max-probes", 60, "probes in all, at most")
 	f.StringVar(&o.probeTime, "probe-time", "30s", "how long the first probe of a load sends, the others three times as long, unless --num-prompts or --duration say it; at least 100 requests")
 	f.StringVar(&o.cooldown, "cooldown", "1s", "pause between probes")
-	f.StringVar(&o.cache, "cache", string(sweep.Salt), "prefix cache between probes: salt (prompts begin differently), reset (the server forgets), keep")
+	f.StringVar(&o.cache, "cache", string(trial.Salt), "prefix cache between probes: salt (prompts begin differently), reset (the server forgets), keep")
 	f.StringVar(&o.predict, "predict", "", "predict with this `PROFILE` (see spate predict --list) instead of measuring")
 	f.StringVar(&o.dir, "output-dir", "", "folder of the search; one that holds this search already goes on (default a dated one)")
 	f.StringVar(&o.resume, "resume", "", "go on with the search in this folder")
@@ -129,7 +128,7 @@ func (o *capacityOptions) check() error {
 	if err := o.search.Validate(); err != nil {
 		return err
 	}
-	if _, err := choice("cache", sweep.Cache(o.cache), sweep.Salt, sweep.Reset, sweep.Keep); err != nil {
+	if _, err := choice("cache", trial.Cache(o.cache), trial.Salt, trial.Reset, trial.Keep); err != nil {
 		return err
 	}
 	if o.time, err = config.ParseDuration(o.probeTime); err != nil {
@@ -148,30 +147,8 @@ func (o *capacityOptions) check() error {
 	return nil
 }
 
-// searchPlan is what a folder's search is; another one needs another folder.
-type searchPlan struct {
-	Args       []string `json:"args"` // as typed, without secrets; for --resume
-	ID         string   `json:"id"`
-	SLO        string   `json:"slo"`
-	By         string   `json:"by"`
-	Start      float64  `json:"start"`
-	Min        float64  `json:"min"`
-	Max        float64  `json:"max"`
-	Tolerance  float64  `json:"tolerance"`
-	Repeat     int      `json:"repeat"`
-	MaxRepeat  int      `json:"max-repeat"`
-	MaxProbes  int      `json:"max-probes"`
-	ProbeTime  string   `json:"probe-time"`
-	Cache      string   `json:"cache"`
-	Predict    string   `json:"predict,omitempty"`
-	BenchFlags string   `json:"flags of bench"`
-	Digest     string   `json:"settings"` // what they, files and the environment amount to
-}
-
-const searchFile = "capacity.json"
-
 // plan is the search for its folder.
-func (o *capacityOptions) plan(p Process, args []string) (*searchPlan, *sweep.Plan, error) {
+func (o *capacityOptions) plan(p Process, args []string) (*capacity.Plan, *sweep.Plan, error) {
 	one, err := sweep.NewPlan(o.suite, randomHex()[:6], p.resolve)
 	if err != nil {
 		return nil, nil, err
@@ -188,51 +165,16 @@ func (o *capacityOptions) plan(p Process, args []string) (*searchPlan, *sweep.Pl
 		return nil, nil, errors.New("the concurrency is what is searched for: leave --max-concurrency out (--start says where to begin)")
 	}
 	s := &o.search
-	return &searchPlan{
+	return &capacity.Plan{
 		Args: secret.Args(args), ID: one.ID, SLO: o.slo, By: o.by, Start: s.Start, Min: s.Min, Max: s.Max, Tolerance: s.Tolerance, Repeat: s.Repeats,
 		MaxRepeat: s.Most, MaxProbes: s.Probes, ProbeTime: o.probeTime, Cache: o.cache, Predict: o.predict,
 		BenchFlags: strings.Join(secret.Args(o.bench), " "), Digest: one.Points[0].Digest,
 	}, one, nil
 }
 
-// open opens the search's folder, and refuses one that holds another search.
-func (s *searchPlan) open(dir string) (*sweep.Work, error) {
-	earlier, err := readSearch(dir)
-	if err != nil {
-		return nil, err
-	}
-	if earlier != nil {
-		s.ID, s.Args = earlier.ID, earlier.Args
-		if diff := sweep.Differences(earlier, s); len(diff) > 0 {
-			return nil, usage{"spate capacity", fmt.Errorf("the search in %s was begun with other settings: %s\nname another folder, or go on with: spate capacity --resume %s",
-				dir, strings.Join(diff, "; "), dir)}
-		}
-	}
-	w, err := sweep.OpenWork(dir)
-	if err != nil || earlier != nil {
-		return w, err
-	}
-	return w, w.Save(searchFile, s)
-}
-
-func readSearch(dir string) (*searchPlan, error) {
-	data, err := os.ReadFile(filepath.Join(dir, searchFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the search's settings: %w", err)
-	}
-	s := &searchPlan{}
-	if err := json.Unmarshal(data, s); err != nil {
-		return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, searchFile), err)
-	}
-	return s, nil
-}
-
 // resumed puts the arguments a folder's search was begun with before those given now.
 func (o *capacityOptions) resumed(args []string) (*capacityOptions, error) {
-	earlier, err := readSearch(o.resume)
+	earlier, err := capacity.Load(o.resume)
 	if err != nil {
 		return nil, err
 	}
@@ -265,9 +207,9 @@ func runCapacity(ctx context.Context, p Process, o *capacityOptions, args []stri
 	if err != nil {
 		return usage{"spate capacity", err}
 	}
-	m := &measuring{p: p, command: "spate capacity"}
+	h := &hunt{p: p, o: o}
 	if o.predict != "" {
-		if m.profile, err = namedProfile(p, o.predict); err != nil {
+		if h.profile, err = namedProfile(p, o.predict); err != nil {
 			return usage{"spate capacity", err}
 		}
 		o.pause = 0
@@ -275,11 +217,16 @@ func runCapacity(ctx context.Context, p Process, o *capacityOptions, args []stri
 	if o.dir == "" {
 		o.dir = filepath.Join(result.DefaultRoot, time.Now().Format("20060102-150405")+"-capacity-"+plan.ID)
 	}
-	work, err := plan.open(o.dir)
+	work, err := plan.Open(o.dir)
 	if err != nil {
+		if _, changed := errors.AsType[*capacity.ChangedError](err); changed {
+			return usage{"spate capacity", err}
+		}
 		return err
 	}
 	defer func() { _ = work.Close() }() // everything in it is on disk
-	h := &hunt{o: o, m: m, work: work, plan: plan, args: one.Args(&one.Points[0]), search: capacity.New(o.search)}
+	h.prober = &capacity.Prober{
+		Search: capacity.New(o.search), Work: work, ID: plan.ID, Args: one.Args(&one.Points[0]), Resolve: p.resolve, Cache: trial.Cache(o.cache), Length: o.time, Pause: o.pause,
+	}
 	return h.run(ctx)
 }

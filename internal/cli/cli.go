@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"spate/internal/forecast/predict"
 	"spate/internal/host/launch"
 	"spate/internal/result/store"
 	"spate/internal/safe/escape"
@@ -125,7 +126,8 @@ func (p Process) raw() io.Writer {
 func isUsage(err error) bool {
 	var bad *flags.Error
 	var problems config.Problems
-	return errors.As(err, &bad) || errors.As(err, &problems)
+	var refused *predict.RefusedError
+	return errors.As(err, &bad) || errors.As(err, &problems) || errors.As(err, &refused)
 }
 
 // newRoot assembles the commands.

@@ -119,7 +119,7 @@ func statsOf(ctx context.Context, p Process, r *flags.Result, block int) (*workl
 	if block < 1 {
 		return nil, usage{"spate dataset stats", fmt.Errorf("--block %d: a block has at least one token", block)}
 	}
-	tok, err := localTokenizer(p, &c.Model)
+	tok, err := p.local().Tokenizer(&c.Model)
 	if err != nil {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ func runDatasetConvert(ctx context.Context, p Process, f *convertFlags, path str
 			return usage{"spate dataset convert", fmt.Errorf("--%s %q is none of %s%s", flag, form, strings.Join(all, ", "), config.DidYouMean(form, all))}
 		}
 	}
-	tok, err := localTokenizer(p, &config.Model{Tokenizer: f.tokenizer})
+	tok, err := p.local().Tokenizer(&config.Model{Tokenizer: f.tokenizer})
 	if err != nil {
 		return err
 	}

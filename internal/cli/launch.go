@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"spate/internal/call"
 	"spate/internal/host/launch"
 	"spate/internal/safe/secret"
 	"spate/internal/settings/config"
+	"spate/internal/trial"
+	"spate/internal/trial/executor"
 )
 
 // guardName is the hidden command that is the guard of a launched server.
@@ -87,20 +87,15 @@ func runLaunch(ctx context.Context, p Process, spec launch.Spec) error {
 	sig := newSignals(ctx, p, "ending the server with all it started (interrupt again to end it by force)")
 	defer sig.done()
 	defer sig.hold()()
-	ctx, stop := sig.ctx, sig.stop
-	starting, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() { // a start goes on for minutes, and nobody wants its end any more
-		select {
-		case <-stop:
-			cancel(call.ErrInterrupted)
-		case <-starting.Done():
-		}
-	}()
-	srv, err := startServer(starting, p, spec)
+	l, err := p.announced(p.measured(sig.stop))
+	if err != nil {
+		return err
+	}
+	ctx = sig.ctx
+	srv, _, err := l.Start(ctx, &trial.Server{Spec: spec})
 	var left *launch.LeftError
 	switch {
-	case err != nil && errors.Is(context.Cause(starting), call.ErrInterrupted) && !errors.As(err, &left):
+	case err != nil && sig.was() && !errors.As(err, &left):
 		return fmt.Errorf("the server was ended before it was ready; its log is %s", spec.Log)
 	case err != nil:
 		return err
@@ -109,28 +104,26 @@ func runLaunch(ctx context.Context, p Process, spec launch.Spec) error {
 	select {
 	case <-srv.Ended():
 		err = srv.Died()
-	case <-stop:
+	case <-sig.stop:
 		err = nil
 	case <-ctx.Done():
 	}
 	return errors.Join(err, srv.Stop(ctx))
 }
 
-// startServer starts a server under a guard of this program and tells what it said of itself.
-func startServer(ctx context.Context, p Process, spec launch.Spec) (*launch.Server, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
-	}
-	spec.Guard = []string{self, guardName}
-	if simulated(spec.Command) && spec.GPU.Skip == "" {
-		spec.GPU.Skip = noGPU
-	}
-	say(p.Stderr, "starting %s\n", launch.Words(secret.Refer(spec.Command)))
-	srv, err := launch.Start(ctx, spec)
+// announced is launched for a server that the user waits for: it is told when it starts and what it says of itself.
+func (p Process) announced(m *executor.Measured) (*executor.Launched, error) {
+	l, err := p.launched(m)
 	if err != nil {
 		return nil, err
 	}
+	l.Starting = func(spec *launch.Spec) { say(p.Stderr, "starting %s\n", launch.Words(secret.Refer(spec.Command))) }
+	l.Ready = func(srv *launch.Server) { sayReady(p, srv) }
+	return l, nil
+}
+
+// sayReady tells what a server said of itself.
+func sayReady(p Process, srv *launch.Server) {
 	text := fmt.Sprintf("ready at %s after %.1f s", srv.URL, srv.Took.Seconds())
 	if data, err := os.ReadFile(srv.Log); err == nil {
 		facts := launch.ReadFacts(string(data))
@@ -146,45 +139,15 @@ func startServer(ctx context.Context, p Process, spec launch.Spec) (*launch.Serv
 	}
 	say(p.Stderr, "%s; log: %s\n", text, srv.Log)
 	sayGuarded(p, srv)
-	return srv, nil
-}
-
-// noGPU is why the GPUs are not looked at for a simulated server.
-const noGPU = "a simulated server uses none"
-
-// simulated reports whether a command is this program's own server.
-func simulated(command []string) bool {
-	name := strings.TrimSuffix(filepath.Base(command[0]), ".exe")
-	return len(command) > 1 && command[1] == "sim" && (name == "spate" || strings.HasPrefix(name, "spate-"))
 }
 
 // sayGuarded says what ends the server should spate be killed, and why it is not known whether the GPUs are free. A command
 // that starts many says it once.
 func sayGuarded(p Process, srv *launch.Server) {
 	say(p.Stderr, "protection if spate is killed: %s\n", srv.Protection)
-	if srv.Unchecked != "" && srv.Unchecked != noGPU {
+	if srv.Unchecked != "" && srv.Unchecked != executor.NoGPU {
 		say(p.Stderr, "GPU memory is not checked: %s\n", srv.Unchecked)
 	}
-}
-
-// endLaunched ends the server of a run. A log that nobody asked for is kept only where something went wrong.
-func endLaunched(ctx context.Context, p Process, cfg *config.Bench, srv *launch.Server, code int) {
-	died := srv.Died()
-	if died != nil {
-		complain(p.Stderr, "spate bench", died)
-	}
-	err := srv.Stop(ctx)
-	if err != nil {
-		complain(p.Stderr, "spate bench", err)
-	}
-	if cfg.Launch.Log != "" {
-		return
-	}
-	if died == nil && err == nil && code == ExitDone {
-		_ = os.RemoveAll(filepath.Dir(srv.Log)) // only litter
-		return
-	}
-	say(p.Stderr, "the server's log is %s\n", srv.Log)
 }
 
 // launchSpec is the server a run asks for. The error is the user's mistake.
@@ -202,11 +165,13 @@ func launchSpec(cfg *config.Bench) (launch.Spec, error) {
 	return spec, err
 }
 
-// launchFor starts the server a run asks for and points the settings at it.
-func launchFor(ctx context.Context, p Process, cfg *config.Bench) (*launch.Server, error) {
+// launchFor prepares the start of the server that a run asks for. end ends it; a log that nobody asked for is kept
+// only where something went wrong.
+func (p Process) launchFor(ctx context.Context, m *executor.Measured, pt *trial.Point) (_ *executor.Launched, end func(code int), err error) {
+	cfg := pt.Config
 	spec, err := launchSpec(cfg)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(cfg.Target.BaseURLs) > 0 {
 		spec.URL = cfg.Target.BaseURLs[0]
@@ -214,18 +179,28 @@ func launchFor(ctx context.Context, p Process, cfg *config.Bench) (*launch.Serve
 	if spec.Log == "" { // in a folder of its own that nobody else can enter or foresee
 		dir, err := os.MkdirTemp("", "spate-server-")
 		if err != nil {
-			return nil, fmt.Errorf("make a folder for the server's log: %w", err)
+			return nil, nil, fmt.Errorf("make a folder for the server's log: %w", err)
 		}
 		spec.Log = filepath.Join(dir, "server.log")
 	}
-	srv, err := startServer(ctx, p, spec)
+	l, err := p.announced(m)
 	if err != nil {
-		return nil, err // with the log's place in it
+		return nil, nil, err
 	}
-	cfg.Target.BaseURLs = []string{srv.URL}
-	cfg.Launch.Protection = srv.Protection
-	if cfg.Observe.ServerLog == "" && !cfg.Observe.Off {
-		cfg.Observe.ServerLog = srv.Log
-	}
-	return srv, nil
+	started, ready := false, l.Ready
+	l.Ready = func(srv *launch.Server) { started = true; ready(srv) }
+	pt.Server = &trial.Server{Spec: spec}
+	return l, func(code int) {
+		err := l.Close(ctx)
+		if err != nil {
+			complain(p.Stderr, "spate bench", err)
+		}
+		switch {
+		case cfg.Launch.Log != "" || !started: // why it did not start is told with its log
+		case err == nil && code == ExitDone:
+			_ = os.RemoveAll(filepath.Dir(spec.Log)) // only litter
+		default:
+			say(p.Stderr, "the server's log is %s\n", spec.Log)
+		}
+	}, nil
 }

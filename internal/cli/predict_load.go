@@ -5,16 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
 	"spate/internal/forecast/predict"
-	"spate/internal/load/build"
-	"spate/internal/load/workload"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
-	"spate/internal/token/tokenizer"
 )
 
 // Commands that simulate take flags of their own beside those of bench, which follow argparse's rules, so
@@ -79,59 +75,16 @@ func benchSettings(p Process, command string, args []string) (*flags.Result, err
 	return r, nil
 }
 
+// local makes prompts with what lies on this machine.
+func (p Process) local() predict.Local {
+	return predict.Local{Getenv: p.getenv, Home: p.home(), Note: func(format string, args ...any) { say(p.Stderr, format+"\n", args...) }}
+}
+
 // newLoad is what bench would send, for a simulated server.
 func newLoad(p Process, command string, c *config.Bench) (*predict.Load, error) {
-	if n := c.Load.NumWarmups; n > 0 || c.Load.WarmupDuration > 0 {
-		say(p.Stderr, "note: warm-up requests are not predicted; the server begins idle\n")
-	}
-	prompts, err := localPrompts(p, c)
-	if err != nil {
-		return nil, usage{"spate " + command, err}
-	}
-	l, err := predict.NewLoad(c, prompts)
+	l, err := p.local().Load(c)
 	if err != nil {
 		return nil, usage{"spate " + command, err}
 	}
 	return l, nil
-}
-
-// localPrompts are what prompts are made with where no server is asked.
-func localPrompts(p Process, c *config.Bench) (predict.Prompts, error) {
-	out := predict.Prompts{Look: func(h *workload.HF) { h.Look(p.getenv, p.home()) }}
-	tok, err := localTokenizer(p, &c.Model)
-	if err != nil || tok == nil {
-		if err == nil && (c.Dataset.Path != "" || c.Dataset.Name == config.DatasetSonnet) { // which brings its own text
-			say(p.Stderr, "note: no tokenizer at hand (--tokenizer PATH): lengths are estimates by words\n")
-		}
-		return out, err
-	}
-	out.Tokenizer = tok
-	out.Template, err = build.Template(tok, c.Body.ChatTemplate, time.Now)
-	if err != nil {
-		say(p.Stderr, "note: the chat template cannot be used: %v\n", err)
-	}
-	return out, nil
-}
-
-// localTokenizer finds the tokenizer that was named, or that of the model if it lies on this machine.
-func localTokenizer(p Process, m *config.Model) (*tokenizer.Tokenizer, error) {
-	name, find := m.Tokenizer, tokenizer.Find
-	if name == "" {
-		name, find = m.ID, tokenizer.FindModel
-	}
-	if name == "" || m.SkipTokenizerInit {
-		return nil, nil
-	}
-	path, err := find(name, tokenizer.PlacesFrom(p.getenv, p.home()))
-	if err != nil {
-		if m.Tokenizer == "" {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("--tokenizer: %w", err)
-	}
-	tok, err := tokenizer.Load(path)
-	if err != nil {
-		return nil, fmt.Errorf("tokenizer %s: %w", name, err)
-	}
-	return tok, nil
 }

@@ -8,15 +8,12 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"time"
 
-	"spate/internal/call"
 	"spate/internal/figure"
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/result"
-	"spate/internal/result/runs"
-	"spate/internal/settings/config"
+	"spate/internal/trial/executor"
 	"spate/internal/view/report"
 )
 
@@ -42,14 +39,13 @@ func runOnePrediction(p Process, o *predictOptions, prof *profile.Profile) error
 	if err != nil {
 		return err
 	}
-	run := predictedRun(p, l, r.Bench, prof)
-	recs := own.Result.Records()
-	run.Compute(call.List(recs))
-	run.State, run.Ended = result.Complete, run.Started.Add(own.Result.Duration)
+	command := append([]string{"spate", "predict"}, p.Args[min(1, len(p.Args)):]...)
+	run := executor.NewRun(prof, l, r.Bench, versionText(), command)
+	recs := executor.Fill(run, own)
 	if o.json {
 		return printPrediction(p, prof, l, own)
 	}
-	say(p.Stdout, "predicted, not measured: profile %s%s, %s\n", prof.Name, uncalibrated(prof), l.Text)
+	say(p.Stdout, "predicted, not measured: profile %s, %s\n", prof.Caption(), l.Text)
 	if err := report.Block(p.Stdout, report.BlockOf(run)); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
 	}
@@ -59,30 +55,11 @@ func runOnePrediction(p Process, o *predictOptions, prof *profile.Profile) error
 	if o.noFolder {
 		return nil
 	}
-	return savePrediction(p, run, recs, r.Bench)
-}
-
-func uncalibrated(p *profile.Profile) string {
-	if p.Calibrated {
-		return ""
+	if err := executor.Save(run, recs, r.Bench.Output.OutputDir); err != nil {
+		return err
 	}
-	return " (not calibrated)"
-}
-
-// predictedRun is a run as result keeps it. Its verdict is left out: nothing was measured.
-func predictedRun(p Process, l *predict.Load, c *config.Bench, prof *profile.Profile) *result.Run {
-	run := &result.Run{
-		Started: time.Now(), Tool: versionText(), Command: append([]string{"spate", "predict"}, p.Args[min(1, len(p.Args)):]...),
-		Labels: map[string]string{runs.PredictedLabel: "true", "profile": prof.Name},
-		Server: result.Server{Backend: "simulated", Model: or(prof.Engine.Model, prof.Name), Kind: prof.Engine.Engine, Version: prof.Engine.Version},
-		Plan:   result.NewPlan(l.Plan(c.Output.Percentiles), l.Text),
-		Notes:  []string{"predicted by the simulator with profile " + prof.Name + uncalibrated(prof) + "; no server was measured"},
-	}
-	run.Block = result.Block{Percentiles: c.Output.Percentiles, Tokenizer: true}
-	for _, m := range c.Output.PercentileMetrics {
-		run.Block.Metrics = append(run.Block.Metrics, string(m))
-	}
-	return run
+	say(p.Stderr, "run folder: %s\n", run.Dir)
+	return nil
 }
 
 func or(a, b string) string {
@@ -107,26 +84,6 @@ func round3(v float64) string {
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	}
 	return strconv.FormatFloat(v, 'g', 4, 64)
-}
-
-// savePrediction keeps a run folder like that of a measured run.
-func savePrediction(p Process, run *result.Run, recs []call.Record, c *config.Bench) error {
-	state, ended := run.State, run.Ended
-	f, err := result.Create(run, result.Options{Dir: c.Output.OutputDir})
-	if err != nil {
-		return err
-	}
-	for i := range recs {
-		if err := f.Log.Record(&recs[i]); err != nil {
-			return fmt.Errorf("keeping the records: %w", err)
-		}
-	}
-	run.State, run.Ended = state, ended
-	if err := f.Finish(run); err != nil {
-		return err
-	}
-	say(p.Stderr, "run folder: %s\n", f.Dir)
-	return nil
 }
 
 // prediction is one predicted run for programs.
@@ -199,7 +156,7 @@ func runGrid(p Process, o *predictOptions, base *profile.Profile) error {
 	if o.json {
 		return writeIndented(p, list)
 	}
-	say(p.Stdout, "predicted, not measured: profile %s%s\n", base.Name, uncalibrated(base))
+	say(p.Stdout, "predicted, not measured: profile %s\n", base.Caption())
 	for _, s := range points[0] {
 		say(p.Stdout, "%*s ", max(12, len(s.name)), s.name)
 	}

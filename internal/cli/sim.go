@@ -97,7 +97,7 @@ func runSim(cmd *cobra.Command, p Process, o *simOptions, args []string) error {
 		o.cfg.Addr = "unix:" + o.unix
 	}
 	var err error
-	if o.cfg.Script, err = faultScript(p, o.script, o.faults); err != nil {
+	if o.cfg.Script, err = serve.ReadScript(p.ReadFile, o.script, o.faults); err != nil {
 		return usage{"spate sim", err}
 	}
 	var in *instance.Instance

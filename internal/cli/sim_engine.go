@@ -120,7 +120,7 @@ func (o *engineOptions) build(p Process, cfg *serve.Config, args []string) (*ins
 	if opt.Router, err = router(o.router); err != nil {
 		return nil, usage{"spate sim", err}
 	}
-	in, err := buildInstance(p, opt)
+	in, err := instance.Named(p.ReadFile, opt)
 	if err != nil {
 		return nil, startRefusal(p, err)
 	}
@@ -169,39 +169,6 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 	var known []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
 	return usage{cmd.CommandPath(), fmt.Errorf("unknown flag --%s%s\n%w", name, config.DidYouMean(name, known), catalog.UnknownFlag([]string{"--" + name}))}
-}
-
-// buildInstance puts a simulated server together. A profile is model@gpu, one that ships, or a file.
-func buildInstance(p Process, o instance.Options) (*instance.Instance, error) {
-	if o.Profile == "" || strings.Contains(o.Profile, "@") {
-		return instance.Build(o)
-	}
-	found, err := simProfile(p, o.Profile)
-	if err != nil {
-		return nil, err
-	}
-	o.Base = instance.FromProfile(found, o.Seed)
-	return instance.Build(o)
-}
-
-// simProfile reads a profile file, or looks its name up among those that ship.
-func simProfile(p Process, name string) (*profile.Profile, error) {
-	if strings.HasSuffix(name, ".json") {
-		data, err := p.ReadFile(name)
-		if err != nil {
-			return nil, fmt.Errorf("read the profile: %w", err)
-		}
-		return profile.Decode(data)
-	}
-	list, err := profile.Shipped()
-	if err != nil {
-		return nil, err
-	}
-	found, err := profile.Find(list, name)
-	if err != nil {
-		return nil, fmt.Errorf("%w; model@gpu, such as %s, works for every model and GPU known", err, instance.DefaultProfile)
-	}
-	return found, nil
 }
 
 // printProfiles prints what --sim takes.

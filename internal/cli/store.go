@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"spate/internal/bench"
 	"spate/internal/result"
 	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
@@ -65,11 +64,11 @@ func putAll(ctx context.Context, where string, entries []runs.Entry) (kept []sto
 }
 
 // keepRun puts a run that was just measured into the store, as its folder has it: without secrets.
-func keepRun(ctx context.Context, p Process, cfg *config.Bench, out *bench.Outcome) {
+func keepRun(ctx context.Context, p Process, cfg *config.Bench, made *result.Run) {
 	if cfg.Output.NoStore {
 		return
 	}
-	run, err := finished(cfg, out.Run)
+	run, err := finished(cfg, made)
 	if err != nil {
 		complain(p.Stderr, "warning", fmt.Errorf("not in the store: %w", err))
 		return

@@ -16,6 +16,7 @@ import (
 	"spate/internal/search/sweep"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
+	"spate/internal/trial"
 )
 
 // sweepOptions are the flags of sweep itself; the rest are those of bench.
@@ -50,7 +51,7 @@ func (o *sweepOptions) set() *pflag.FlagSet {
 	f.StringVar(&o.order, "order", string(sweep.Given), "order of the points: given, random")
 	f.Uint64Var(&o.orderSeed, "order-seed", 0, "seed of a random order")
 	f.StringVar(&o.cooldown, "cooldown", "0s", "pause between measurements")
-	f.StringVar(&o.cache, "cache", string(sweep.Salt), "prefix cache between measurements: salt (prompts begin differently), reset (the server forgets), keep")
+	f.StringVar(&o.cache, "cache", string(trial.Salt), "prefix cache between measurements: salt (prompts begin differently), reset (the server forgets), keep")
 	f.StringVar(&o.predict, "predict", "", "predict with this `PROFILE` (see spate predict --list) instead of measuring")
 	f.StringVar(&o.launch, "launch", "", "command that starts the server; {port} in it is a free port")
 	f.DurationVar(&o.ready, "launch-timeout", 10*time.Minute, "how long that server may take until it answers")
@@ -207,7 +208,7 @@ func (o *sweepOptions) over(s *sweep.Suite, own *pflag.FlagSet) error {
 		s.Order, err = choice("order", sweep.Order(o.order), sweep.Given, sweep.Random)
 	}
 	if err == nil && own.Changed("cache") {
-		s.Cache, err = choice("cache", sweep.Cache(o.cache), sweep.Salt, sweep.Reset, sweep.Keep)
+		s.Cache, err = choice("cache", trial.Cache(o.cache), trial.Salt, trial.Reset, trial.Keep)
 	}
 	if err == nil && own.Changed("cooldown") {
 		s.Cooldown, err = config.ParseDuration(o.cooldown)

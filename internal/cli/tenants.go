@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"slices"
 
 	"spate/internal/result"
 	"spate/internal/result/runs"
@@ -33,19 +32,6 @@ func addSalt(c *config.Bench, wanted func(*config.Bench) bool) {
 			c.Tenants[i].Dataset.Salt = word
 		}
 	}
-}
-
-// tenantModels are the names the tenants' flags expect an embedded server to answer to.
-func tenantModels(c *config.Bench) []string {
-	var names []string
-	for i := range c.Tenants {
-		for _, n := range embeddedModels(c.Tenant(i)) {
-			if !slices.Contains(names, n) {
-				names = append(names, n)
-			}
-		}
-	}
-	return names
 }
 
 // withTenants gives every tenant of a run a row above that of the run. The rows stay in this order unless

@@ -196,11 +196,10 @@ type hunted struct {
 	tuner *tune.Tuner
 	sim   *tune.Virtual // nil: the server cannot be simulated
 	prof  *profile.Profile
-	m     *measuring
 }
 
 func runTune(ctx context.Context, p Process, o *tuneOptions, f *tune.File, path string) error {
-	h := &hunted{p: p, o: o, f: f, path: path, tuner: &tune.Tuner{File: f}, m: &measuring{p: p, command: "spate tune"}}
+	h := &hunted{p: p, o: o, f: f, path: path, tuner: &tune.Tuner{File: f}}
 	if err := h.simulator(); err != nil {
 		return err
 	}
@@ -277,7 +276,7 @@ func (h *hunted) predicted(ctx context.Context) error {
 	}
 	what := "by the simulator, step times computed from the datasheet"
 	if h.prof != nil {
-		what = "by the simulator with profile " + h.prof.Name + uncalibrated(h.prof)
+		what = "by the simulator with profile " + h.prof.Caption()
 	}
 	return h.conclude(ctx, d, what)
 }

@@ -45,7 +45,7 @@ func (h *hunted) conclude(ctx context.Context, d *tune.Folder, predicted string)
 		say(h.p.Stderr, "wrote %s\n", path)
 	}
 	if predicted == "" && len(entries) > 0 {
-		h.m.keep(ctx, h.o.noStore, h.f.Workloads[0].Args, entries)
+		h.p.keepRuns(ctx, h.o.noStore, h.f.Workloads[0].Args, entries)
 	}
 	if h.o.json {
 		return writeIndented(h.p, out)
@@ -121,8 +121,8 @@ func (h *hunted) supposed(d *tune.Folder) []runs.Entry {
 	for i := range d.History {
 		o := &d.History[i]
 		for _, m := range o.Runs {
-			e := runs.Entry{ID: o.Key(), Name: trialName(o), Labels: map[string]string{
-				runs.PredictedLabel: "true", "trial": strconv.Itoa(o.Trial), "phase": string(o.Phase), "workload": m.Workload, "label": trialName(o),
+			e := runs.Entry{ID: o.Key(), Name: o.Name(), Labels: map[string]string{
+				runs.PredictedLabel: "true", "trial": strconv.Itoa(o.Trial), "phase": string(o.Phase), "workload": m.Workload, "label": o.Name(),
 			}}
 			if len(o.Runs) > 1 {
 				e.ID += "-" + m.Workload
@@ -141,13 +141,6 @@ func (h *hunted) supposed(d *tune.Folder) []runs.Entry {
 		}
 	}
 	return out
-}
-
-func trialName(o *tune.Observation) string {
-	if o.Trial == 0 {
-		return "default"
-	}
-	return "trial " + strconv.Itoa(o.Trial)
 }
 
 // why explains the winner beside the default: by what limited each, and by comparing their runs.

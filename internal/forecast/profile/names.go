@@ -49,3 +49,11 @@ func (p *Profile) Title() string {
 	}
 	return p.Name
 }
+
+// Caption is the profile's name, and that it is not calibrated where it is not.
+func (p *Profile) Caption() string {
+	if p.Calibrated {
+		return p.Name
+	}
+	return p.Name + " (not calibrated)"
+}

@@ -1,9 +1,8 @@
 // Package capacity finds the highest load at which a server keeps its objectives. Search is the whole
 // of it as a state machine: it says which load to try next, is told what a probe showed (observe.go
-// reads that from a run's summary), and ends with an Answer; whoever drives it makes the probes, on a
-// server or in virtual time. level.go decides what repeated probes of one load say, watch.go notices
-// early that a probe is lost. There is no clock and no I/O here, so that a search can be gone through
-// again from a journal of its probes.
+// reads that from a run's summary), and ends with an Answer. level.go decides what repeated probes of one load
+// say, watch.go notices early that a probe is lost. None of them has a clock or I/O, so that a search can be gone
+// through again from a journal of its probes. Prober (run.go) makes the probes, on a server or in virtual time.
 //
 // Read this file, then search.go.
 package capacity

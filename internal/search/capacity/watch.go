@@ -12,13 +12,6 @@ import (
 	"spate/internal/settings/config"
 )
 
-// How often a probe is looked at while it goes, and how long what is in flight may still take once it
-// is given up.
-const (
-	LookEvery = 100 * time.Millisecond
-	LastGrace = 2 * time.Second
-)
-
 // Watch follows a probe while it goes, and says when there is no use in going on: its queue grows, or
 // so many requests have broken a bound that the rest cannot make up for it. It may be told from
 // several goroutines.
@@ -61,7 +54,7 @@ func (w *Watch) Sample(at time.Duration, due, done int) {
 	}
 }
 
-// Record tells of a request that ended. It is a recorder's sink, too.
+// Record tells of a request that ended.
 func (w *Watch) Record(r *call.Record) error {
 	if r.Phase != call.Measure || r.Retried {
 		return nil
@@ -79,9 +72,6 @@ func (w *Watch) Record(r *call.Record) error {
 	}
 	return nil
 }
-
-// Close ends nothing: a watch has no resources.
-func (w *Watch) Close() error { return nil }
 
 // breaks reports whether a request is one of those an objective allows few of.
 func breaks(o config.Objective, r *call.Record) bool {

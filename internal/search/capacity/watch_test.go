@@ -11,6 +11,7 @@ import (
 	"spate/internal/call"
 	"spate/internal/judge/metrics"
 	"spate/internal/rng"
+	"spate/internal/trial"
 )
 
 // served makes the records of requests that come at a rate and are served one after another, each in
@@ -34,7 +35,7 @@ func served(n int, rate, perSecond float64, latency time.Duration) []call.Record
 func watched(w *Watch, recs []call.Record) (ended time.Duration) {
 	left := slices.Clone(recs)
 	slices.SortFunc(left, func(a, b call.Record) int { return cmp.Compare(a.End, b.End) })
-	for at := time.Duration(0); len(left) > 0; at += LookEvery {
+	for at := time.Duration(0); len(left) > 0; at += trial.LookEvery {
 		for len(left) > 0 && left[0].End <= at {
 			_ = w.Record(&left[0]) // never fails
 			left = left[1:]

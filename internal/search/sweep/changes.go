@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -115,34 +114,4 @@ func changedDigests(p, o *Plan) []string {
 		}
 	}
 	return nil
-}
-
-// Differences names the fields in which two values differ as JSON, with both of their values.
-func Differences(was, is any) []string {
-	fields := func(v any) map[string]string {
-		raw, err := json.Marshal(v)
-		out := map[string]string{}
-		var m map[string]json.RawMessage
-		if err != nil || json.Unmarshal(raw, &m) != nil {
-			return out
-		}
-		for k, v := range m {
-			out[k] = string(v)
-		}
-		return out
-	}
-	a, b := fields(was), fields(is)
-	all := map[string]string{}
-	for _, m := range []map[string]string{a, b} {
-		for k := range m {
-			all[k] = ""
-		}
-	}
-	var out []string
-	for _, k := range sortedKeys(all) {
-		if a[k] != b[k] {
-			out = append(out, fmt.Sprintf("%s was %s and is %s", k, or(a[k], "not given"), or(b[k], "not given")))
-		}
-	}
-	return out
 }

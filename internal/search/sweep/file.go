@@ -15,13 +15,14 @@ import (
 	"spate/internal/host/launch"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
+	"spate/internal/trial"
 )
 
 // maxPoints bounds a suite: more is a slip of the pen.
 const maxPoints = 10_000
 
 // New is a suite with every default in place.
-func New() *Suite { return &Suite{Repeat: 1, Order: Given, Cache: Salt} }
+func New() *Suite { return &Suite{Repeat: 1, Order: Given, Cache: trial.Salt} }
 
 // Parse reads a suite from YAML; name is the file's, for messages.
 func Parse(name string, data []byte) (*Suite, error) {
@@ -73,7 +74,9 @@ func (r *reader) suite(s *Suite, n *yaml.Node) {
 		{"order", func(v *yaml.Node) { s.Order = Order(r.word(v, string(Given), string(Random))) }},
 		{"seed", func(v *yaml.Node) { s.Seed = uint64(r.count(v)) }},
 		{"cooldown", func(v *yaml.Node) { s.Cooldown = r.duration(v) }},
-		{"cache", func(v *yaml.Node) { s.Cache = Cache(r.word(v, string(Salt), string(Reset), string(Keep))) }},
+		{"cache", func(v *yaml.Node) {
+			s.Cache = trial.Cache(r.word(v, string(trial.Salt), string(trial.Reset), string(trial.Keep)))
+		}},
 		{"predict", func(v *yaml.Node) { s.Predict = r.text(v) }},
 		{"sim", func(v *yaml.Node) { s.Sim = r.text(v) }},
 	})

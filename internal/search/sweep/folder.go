@@ -8,11 +8,19 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"spate/internal/trial"
+)
+
+// Names within a folder.
+const (
+	PlanFile   = "sweep.json" // what is to be done
+	serversDir = "servers"    // what launched servers printed
 )
 
 // Folder is where a sweep keeps its plan, its journal and its runs.
 type Folder struct {
-	*Work
+	*trial.Work
 	Plan *Plan
 }
 
@@ -48,7 +56,7 @@ func Open(dir string, p *Plan) (*Folder, error) {
 		}
 		p.ID = earlier.ID
 	}
-	w, err := OpenWork(dir)
+	w, err := trial.Open(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +90,7 @@ func (f *Folder) Left() (left, all int) {
 	for _, group := range f.Plan.Steps() {
 		for _, s := range group {
 			all++
-			if !f.done(f.Plan.Key(s)) {
+			if !f.Done(f.Plan.Key(s)) {
 				left++
 			}
 		}

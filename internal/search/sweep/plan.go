@@ -12,6 +12,7 @@ import (
 	"spate/internal/rng"
 	"spate/internal/safe/secret"
 	"spate/internal/settings/config"
+	"spate/internal/trial"
 )
 
 // planSchema is the version of plan files.
@@ -25,7 +26,7 @@ type Plan struct {
 	Repeat   int           `json:"repeat"`
 	Order    Order         `json:"order"`
 	Seed     uint64        `json:"seed,omitempty"`
-	Cache    Cache         `json:"cache"`
+	Cache    trial.Cache   `json:"cache"`
 	Predict  string        `json:"predict,omitempty"`
 	Cooldown time.Duration `json:"cooldown_ns,omitempty"` // may change between sittings
 	Bench    []Setting     `json:"bench,omitempty"`

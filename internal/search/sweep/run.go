@@ -2,42 +2,25 @@ package sweep
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"spate/internal/call"
 	"spate/internal/result"
 	"spate/internal/result/runs"
 	"spate/internal/safe/secret"
-	"spate/internal/settings/config"
+	"spate/internal/trial"
 )
-
-// Task is one measurement to make.
-type Task struct {
-	Step
-	Args      []string // of bench
-	Dir       string   // the run folder
-	Labels    []config.KeyValue
-	Salt      string // what to make a salt for the prompts from; empty for none
-	Reset     bool   // the server's prefix cache is to be emptied first
-	URL       string // of the server started for it; empty: as the flags say
-	ServerLog string // what that server prints
-}
-
-// Measure makes a measurement and leaves its result in the run folder.
-type Measure func(ctx context.Context, t *Task) (*result.Run, error)
 
 // Options of Run.
 type Options struct {
-	Measure Measure
-	Start   Starter         // nil: servers are not started, whatever the plan says
-	Stop    <-chan struct{} // closed to end after what is running
-	Row     func(Row)       // told of every measurement, as it ends or is found
+	Executor trial.Executor
+	Resolve  Resolve
+	UsedOK   string          // GPU memory that others may use when a server is started, as typed
+	Stop     <-chan struct{} // closed to end after what is running
+	Row      func(Row)       // told of every measurement, as it ends or is found
 }
 
 // Row is how one measurement went.
@@ -70,6 +53,7 @@ type sitting struct {
 	measured int
 	began    time.Time
 	inARow   int
+	launched bool // the journal knows that the group has a server to start
 }
 
 // Run makes the measurements that the folder does not have yet.
@@ -117,61 +101,25 @@ func (s *sitting) group(ctx context.Context, steps []Step) error {
 	if len(left) == 0 || s.over(ctx) {
 		return nil
 	}
-	server, err := s.start(ctx, s.Plan.Server(left[0].Point.Server))
-	if err != nil {
-		return s.failGroup(ctx, left, err)
-	}
-	for _, st := range left {
+	s.launched = false
+	return errors.Join(s.steps(ctx, left), s.Executor.Close(context.WithoutCancel(ctx)))
+}
+
+// steps makes measurements until one finds that their server does not start.
+func (s *sitting) steps(ctx context.Context, left []Step) error {
+	for i, st := range left {
 		if s.over(ctx) {
 			break
 		}
-		if err := s.step(ctx, st, server); err != nil {
-			return errors.Join(err, stop(server))
+		err := s.step(ctx, st)
+		if start, ok := errors.AsType[*trial.StartError](err); ok {
+			return s.failGroup(ctx, left[i:], start)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return stop(server)
-}
-
-func stop(r Running) error {
-	if r == nil {
-		return nil
-	}
-	return r.Stop()
-}
-
-// start starts the group's server, if it has one to start.
-func (s *sitting) start(ctx context.Context, sv *Server) (Running, error) {
-	if sv == nil || sv.Launch == nil || s.Start == nil {
-		return nil, nil
-	}
-	if err := s.Note(Entry{Event: "launch", Key: sv.Name}); err != nil {
-		return nil, err
-	}
-	log := filepath.Join(s.Dir, serversDir, slug(sv.Name)+".log")
-	ctx, cancel := s.untilStopped(ctx)
-	defer cancel()
-	r, err := s.Start(ctx, sv.Launch, log)
-	if err != nil {
-		return nil, fmt.Errorf("server %s: %w", sv.Name, err)
-	}
-	return r, nil
-}
-
-// untilStopped is a context that the user's word ends, too.
-func (s *sitting) untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	done := make(chan struct{})
-	go func() {
-		select {
-		case <-s.Stop:
-			cancel(call.ErrInterrupted)
-		case <-done:
-		}
-	}()
-	return ctx, func() {
-		close(done)
-		cancel(nil)
-	}
+	return nil
 }
 
 // failGroup gives up on points whose server did not start; other servers may.
@@ -191,7 +139,7 @@ func (s *sitting) failGroup(ctx context.Context, left []Step, err error) error {
 }
 
 // step makes one measurement.
-func (s *sitting) step(ctx context.Context, st Step, server Running) error {
+func (s *sitting) step(ctx context.Context, st Step) error {
 	if s.measured > 0 {
 		s.pause(ctx, s.Plan.Cooldown)
 		if s.over(ctx) {
@@ -199,57 +147,78 @@ func (s *sitting) step(ctx context.Context, st Step, server Running) error {
 		}
 	}
 	key := s.Plan.Key(st)
-	t, err := s.task(st, key, server)
-	if err != nil {
+	run, err := s.try(ctx, st, key)
+	if _, ok := errors.AsType[*trial.StartError](err); ok {
 		return err
 	}
-	if err := s.Note(Entry{Event: "start", Key: key}); err != nil {
-		return err
-	}
-	run, err := s.Measure(ctx, t)
 	s.measured++
 	if s.over(ctx) {
-		return s.Note(Entry{Event: "stopped", Key: key})
+		return s.Note(trial.Entry{Event: "stopped", Key: key})
 	}
 	s.n++
-	if err == nil && !s.done(key) {
+	if err == nil && !s.Done(key) {
 		err = errors.New("the run left no complete result")
 	}
 	if err != nil {
 		return s.failed(st, err)
 	}
 	s.inARow = 0
-	if err := s.Note(Entry{Event: "done", Key: key}); err != nil {
+	if err := s.Note(trial.Entry{Event: "done", Key: key}); err != nil {
 		return err
 	}
 	s.tell(Row{Step: st, Run: run, Left: s.rest()})
 	return nil
 }
 
-// task prepares the measurement of a step.
-func (s *sitting) task(st Step, key string, server Running) (*Task, error) {
-	dir, before, err := s.Claim(key)
+// try makes the run of a step.
+func (s *sitting) try(ctx context.Context, st Step, key string) (*result.Run, error) {
+	p, err := s.point(st, key)
 	if err != nil {
 		return nil, err
 	}
-	t := &Task{Step: st, Args: s.Plan.Args(st.Point), Dir: dir, Labels: s.Plan.Labels(st), Reset: s.Plan.Cache == Reset}
-	if s.Plan.Cache == Salt {
-		t.Salt = fmt.Sprintf("%s.%d", key, before) // an attempt before left its prompts in the cache
+	if p.Server != nil && !s.launched {
+		s.launched = true
+		if err := s.Note(trial.Entry{Event: "launch", Key: p.Server.Key}); err != nil {
+			return nil, err
+		}
 	}
-	if server != nil {
-		t.URL, t.ServerLog = server.URL(), server.Log()
+	if err := s.Note(trial.Entry{Event: "start", Key: key}); err != nil {
+		return nil, err
 	}
-	return t, nil
+	res, err := s.Executor.Try(ctx, p)
+	if start, ok := errors.AsType[*trial.StartError](err); ok {
+		return nil, &trial.StartError{Err: fmt.Errorf("server %s: %w", p.Server.Key, explain(start, p.Server.Spec.Command[0]))}
+	}
+	if res == nil {
+		return nil, err
+	}
+	return res.Run, err
 }
 
-// Salted makes the prompts of a run begin as no other's do, if the prefix cache is treated that way and
-// the user gave no salt. Salts are of one length, so that prompts are, too.
-func Salted(cfg *config.Bench, how, name string) {
-	if Cache(how) != Salt || cfg.Has("salt") && cfg.Dataset.Salt != "auto" {
-		return
+// point is the run of a step: its settings, its place and the server to start for it.
+func (s *sitting) point(st Step, key string) (*trial.Point, error) {
+	args := s.Plan.Args(st.Point)
+	cfg, err := s.Resolve(args)
+	if err != nil {
+		return nil, err
 	}
-	sum := sha256.Sum256([]byte(name))
-	cfg.Dataset.Salt = hex.EncodeToString(sum[:4])
+	cfg.Output.Metadata = append(cfg.Output.Metadata, s.Plan.Labels(st)...)
+	if cfg.Output.Label == "" {
+		cfg.Output.Label = st.Point.Server
+	}
+	if err := s.Place(key, cfg, s.Plan.Cache); err != nil {
+		return nil, err
+	}
+	p := &trial.Point{Config: cfg, Command: append([]string{"spate", "bench"}, secret.Args(args)...), Reset: s.Plan.Cache == trial.Reset}
+	sv := s.Plan.Server(st.Point.Server)
+	if sv == nil || sv.Launch == nil || cfg.Sim.Enabled || s.Plan.Predict != "" {
+		return p, nil
+	}
+	p.Server = &trial.Server{Key: sv.Name, Spec: sv.Launch.Spec(filepath.Join(s.Dir, serversDir, slug(sv.Name)+".log"))}
+	if err := p.Server.Spec.Choose("--launch-", sv.Launch.GPUs, s.UsedOK); err != nil {
+		return nil, &trial.StartError{Err: fmt.Errorf("server %s: %w", sv.Name, err)}
+	}
+	return p, nil
 }
 
 // failed notes a measurement without a result. It is tried again in the next sitting.
@@ -261,7 +230,7 @@ func (s *sitting) failed(st Step, err error) error {
 		s.out.GaveUp = true
 	}
 	first, _, _ := strings.Cut(err.Error(), "\n")
-	return s.Note(Entry{Event: "failed", Key: s.Plan.Key(st), Error: secret.Text(first)})
+	return s.Note(trial.Entry{Event: "failed", Key: s.Plan.Key(st), Error: secret.Text(first)})
 }
 
 func (s *sitting) tell(r Row) {

@@ -12,18 +12,26 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/host/launch"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
 	"spate/internal/result/runs"
 	"spate/internal/rng"
+	"spate/internal/trial"
 )
 
+// made is an executor whose runs a test makes.
+type made func(p *trial.Point) (*trial.Result, error)
+
+func (m made) Try(_ context.Context, p *trial.Point) (*trial.Result, error) { return m(p) }
+func (m made) Close(context.Context) error                                  { return nil }
+
 // leave writes a run folder as far as it is told.
-func leave(t testing.TB, task *Task, state result.State, finish bool) *result.Run {
+func leave(t testing.TB, p *trial.Point, state result.State, finish bool) *trial.Result {
 	t.Helper()
 	run := &result.Run{Started: time.Unix(1, 0), Tool: "spate test", Labels: map[string]string{}, Plan: result.NewPlan(metrics.Run{}, "")}
-	f, err := result.Create(run, result.Options{Dir: task.Dir})
+	f, err := result.Create(run, result.Options{Dir: p.Config.Output.OutputDir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,13 +43,13 @@ func leave(t testing.TB, task *Task, state result.State, finish bool) *result.Ru
 		if err := f.Log.Close(); err != nil {
 			t.Fatal(err)
 		}
-		return run
+		return &trial.Result{Run: run}
 	}
 	run.Summary.Completed, run.State = 1, state
 	if err := f.Finish(run); err != nil {
 		t.Fatal(err)
 	}
-	return run
+	return &trial.Result{Run: run}
 }
 
 // killed is thrown where a process would die.
@@ -65,6 +73,7 @@ func sit(t testing.TB, dir string, p *Plan, o Options) (out *Outcome, dead bool)
 			dead = true
 		}
 	}()
+	o.Resolve = resolve
 	out, err = Run(context.Background(), f, o)
 	if err != nil {
 		t.Fatal(err)
@@ -89,32 +98,32 @@ func TestEveryPointIsMeasuredExactlyAsOftenAsAskedFor(t *testing.T) {
 			}
 			stop := make(chan struct{})
 			stopped := false
-			o := Options{Stop: stop, Measure: func(_ context.Context, task *Task) (*result.Run, error) {
+			o := Options{Stop: stop, Executor: made(func(p *trial.Point) (*trial.Result, error) {
 				switch draw.IntN(8) {
 				case 0: // killed before anything was written
 					panic(errKilled)
 				case 1: // in the middle
-					leave(t, task, result.Running, false)
+					leave(t, p, result.Running, false)
 					panic(errKilled)
 				case 2: // after the result, before the journal knows
-					completed[task.Dir]++
-					leave(t, task, result.Complete, true)
+					completed[p.Config.Output.OutputDir]++
+					leave(t, p, result.Complete, true)
 					panic(errKilled)
 				case 3: // stopped by the user
 					if !stopped {
 						stopped = true
 						close(stop)
 					}
-					return leave(t, task, result.Interrupted, true), nil
+					return leave(t, p, result.Interrupted, true), nil
 				case 4:
 					return nil, errors.New("the server is gone")
 				}
-				completed[task.Dir]++
-				return leave(t, task, result.Complete, true), nil
-			}}
+				completed[p.Config.Output.OutputDir]++
+				return leave(t, p, result.Complete, true), nil
+			})}
 			out, dead := sit(t, dir, plan, o)
 			if dead && draw.IntN(2) == 0 {
-				tear(t, filepath.Join(dir, JournalFile))
+				tear(t, filepath.Join(dir, trial.JournalFile))
 			}
 			done = !dead && len(out.Entries) == 3*repeat
 			if !dead && out.Stopped != stopped {
@@ -164,52 +173,62 @@ func tear(t testing.TB, path string) {
 func TestSweepGivesUpOnAServerThatIsGone(t *testing.T) {
 	tries := 0
 	p := planned(t, "grid: {isl: [1, 2, 3, 4, 5]}")
-	out, _ := sit(t, t.TempDir(), p, Options{Measure: func(context.Context, *Task) (*result.Run, error) {
+	out, _ := sit(t, t.TempDir(), p, Options{Executor: made(func(*trial.Point) (*trial.Result, error) {
 		tries++
 		return nil, errors.New("nothing answers")
-	}})
+	})})
 	if tries != maxInARow || !out.GaveUp || len(out.Failed) != maxInARow {
 		t.Errorf("%d tries, gave up %v, %d failed", tries, out.GaveUp, len(out.Failed))
 	}
 }
 
-// fakeServer is a server of a group.
-type fakeServer struct{ events *[]string }
+// starting is an executor that tells when it would start and end servers, and fails to start one.
+type starting struct {
+	t       *testing.T
+	events  []string
+	running string
+	broken  string
+}
 
-func (fakeServer) URL() string   { return "http://fake" }
-func (fakeServer) Log() string   { return "fake.log" }
-func (f fakeServer) Stop() error { *f.events = append(*f.events, "stop"); return nil }
+func (s *starting) Try(_ context.Context, p *trial.Point) (*trial.Result, error) {
+	key := ""
+	if p.Server != nil {
+		key = p.Server.Key
+	}
+	if key != s.running && key != "" {
+		s.events = append(s.events, "start "+p.Server.Spec.Command[0])
+		if key == s.broken {
+			return nil, &trial.StartError{Err: &launch.Failure{Kind: launch.NotFound, Line: "out of memory"}}
+		}
+		s.running = key
+	}
+	s.events = append(s.events, filepath.Base(p.Config.Output.OutputDir))
+	return leave(s.t, p, result.Complete, true), nil
+}
+
+func (s *starting) Close(context.Context) error {
+	if s.running != "" {
+		s.events = append(s.events, "stop")
+	}
+	s.running = ""
+	return nil
+}
 
 func TestServersAreStartedOncePerGroup(t *testing.T) {
 	dir := t.TempDir()
-	var events []string
-	broken := true
-	start := func(_ context.Context, l *Launch, _ string) (Running, error) {
-		events = append(events, "start "+l.Command[0])
-		if l.Command[0] == "b" && broken {
-			return nil, errors.New("out of memory")
-		}
-		return fakeServer{&events}, nil
-	}
-	measure := func(_ context.Context, task *Task) (*result.Run, error) {
-		events = append(events, fmt.Sprintf("%s r%d", task.Point, task.Repeat))
-		if (task.URL == "http://fake" && task.ServerLog == "fake.log") != (task.Point.Server != "c") {
-			t.Errorf("%s is measured at %q", task.Point, task.URL)
-		}
-		return leave(t, task, result.Complete, true), nil
-	}
 	const suite = "repeat: 2\ngrid: {isl: [1]}\nservers: [{name: a, launch: a}, {name: b, launch: b}, {name: c}]"
-	out, _ := sit(t, dir, planned(t, suite), Options{Measure: measure, Start: start})
-	want := "start a,a isl=1 r1,a isl=1 r2,stop,start b,c isl=1 r1,c isl=1 r2"
-	if got := strings.Join(events, ","); got != want {
+	x := &starting{t: t, broken: "b"}
+	out, _ := sit(t, dir, planned(t, suite), Options{Executor: x})
+	want := "start a,abc123-001-a-isl=1-r1,abc123-001-a-isl=1-r2,stop,start b,abc123-003-c-isl=1-r1,abc123-003-c-isl=1-r2"
+	if got := strings.Join(x.events, ","); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if len(out.Failed) != 2 || out.GaveUp || !strings.Contains(out.Failed[0].Err.Error(), "server b: out of memory") {
+	if len(out.Failed) != 2 || out.GaveUp || !strings.Contains(out.Failed[0].Err.Error(), "server b: start b: out of memory") {
 		t.Errorf("failed: %+v", out.Failed)
 	}
-	events, broken = nil, false
-	out, _ = sit(t, dir, planned(t, suite), Options{Measure: measure, Start: start})
-	if got, want := strings.Join(events, ","), "start b,b isl=1 r1,b isl=1 r2,stop"; got != want || len(out.Entries) != 6 {
+	x = &starting{t: t}
+	out, _ = sit(t, dir, planned(t, suite), Options{Executor: x})
+	if got, want := strings.Join(x.events, ","), "start b,abc123-002-b-isl=1-r1,abc123-002-b-isl=1-r2,stop"; got != want || len(out.Entries) != 6 {
 		t.Errorf("the second sitting: %s, %d results; want %s", got, len(out.Entries), want)
 	}
 }
@@ -236,29 +255,6 @@ func TestOneSweepAFolder(t *testing.T) {
 	}
 	if p, err := Load(t.TempDir()); p != nil || err != nil {
 		t.Errorf("an empty folder: %v, %v", p, err)
-	}
-}
-
-func TestSaltsDifferFromRunToRun(t *testing.T) {
-	seen := map[string]bool{}
-	for _, name := range []string{"a.0", "a.1", "b.0"} {
-		cfg, err := resolve(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		Salted(cfg, string(Salt), name)
-		if len(cfg.Dataset.Salt) != 8 || seen[cfg.Dataset.Salt] {
-			t.Errorf("salt %q", cfg.Dataset.Salt)
-		}
-		seen[cfg.Dataset.Salt] = true
-	}
-	cfg, err := resolve([]string{"--salt", "mine"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	Salted(cfg, string(Salt), "x")
-	if cfg.Dataset.Salt != "mine" {
-		t.Errorf("the user's salt became %q", cfg.Dataset.Salt)
 	}
 }
 

@@ -2,7 +2,6 @@ package sweep
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,53 +9,15 @@ import (
 	"strings"
 
 	"spate/internal/host/launch"
+	"spate/internal/trial"
 )
 
-// Running is a server that was started for a group of points.
-type Running interface {
-	URL() string
-	Log() string // file with what it prints
-	Stop() error
-}
-
-// Starter starts a server and returns when it is ready; log is the file for what it prints.
-type Starter func(ctx context.Context, l *Launch, log string) (Running, error)
-
-// Started is a server that was started as a process of this machine.
-type Started struct{ Server *launch.Server }
-
-// URL is where it answers.
-func (s *Started) URL() string { return s.Server.URL }
-
-// Log is the file with what it prints.
-func (s *Started) Log() string { return s.Server.Log }
-
-// Stop ends the server and all it started: first by asking, then by force. The error says what of it is not free.
-func (s *Started) Stop() error { return s.Server.Stop(context.Background()) }
-
-// portTries is how often a free port is looked for: another process may take it before the server does.
-const portTries = 3
-
-// Start starts a server and waits until it is ready. Why it did not is told with the end of its log.
-func Start(ctx context.Context, spec launch.Spec) (*Started, error) {
-	for try := 1; ; try++ {
-		srv, err := launch.Start(ctx, spec)
-		if err == nil {
-			return &Started{srv}, nil
-		}
-		f, ok := errors.AsType[*launch.Failure](err)
-		if !ok {
-			return nil, err
-		}
-		if try == portTries || f.Kind != launch.Port || spec.URL != "" && !picksPort([]string{spec.URL}) {
-			return nil, explain(f, spec.Command[0])
-		}
-	}
-}
-
 // explain says on one line why a start failed, and on the next ones what the server printed last.
-func explain(f *launch.Failure, program string) error {
+func explain(start *trial.StartError, program string) error {
+	f, ok := errors.AsType[*launch.Failure](start.Err)
 	switch {
+	case !ok:
+		return start.Err
 	case f.How == "" && f.Kind == launch.NotFound:
 		return fmt.Errorf("start %s: %s", program, f.Line)
 	case f.How == "": // it was not even tried

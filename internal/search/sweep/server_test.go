@@ -4,6 +4,7 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"spate/internal/host/launch"
+	"spate/internal/trial"
 )
 
 // The test program is also the server that is started, its guard, and the spate that dies while one runs.
@@ -72,7 +74,7 @@ func actParent() {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	fmt.Println(r.URL())
+	fmt.Println(r.URL)
 	time.Sleep(time.Hour)
 }
 
@@ -85,10 +87,14 @@ func serving(manner string) *Launch {
 }
 
 // begin starts a server as the command line does, on whatever GPUs there are.
-func begin(l *Launch, log string) (*Started, error) {
+func begin(l *Launch, log string) (*launch.Server, error) {
 	spec := l.Spec(log)
 	spec.Guard, spec.GPU.Skip = []string{os.Args[0], "guard"}, "the tests' servers use none"
-	return Start(context.Background(), spec)
+	srv, err := (&trial.Server{Spec: spec}).Start(context.Background())
+	if start, ok := errors.AsType[*trial.StartError](err); ok {
+		return nil, explain(start, spec.Command[0])
+	}
+	return srv, err
 }
 
 // gone waits until nothing listens at a URL.
@@ -130,14 +136,14 @@ func TestServersStartAndStop(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if body := get(t, r.URL()+"/v1/models"); body != `{"data":[{"id":"1x"}]}` {
+			if body := get(t, r.URL+"/v1/models"); body != `{"data":[{"id":"1x"}]}` {
 				t.Errorf("the server answers %s", body)
 			}
-			if err := r.Stop(); err != nil {
+			if err := r.Stop(context.Background()); err != nil {
 				t.Error(err)
 			}
-			gone(t, r.URL())
-			if text, err := os.ReadFile(r.Log()); err != nil || !strings.Contains(string(text), "server says hello") {
+			gone(t, r.URL)
+			if text, err := os.ReadFile(r.Log); err != nil || !strings.Contains(string(text), "server says hello") {
 				t.Errorf("the log holds %q, %v", text, err)
 			}
 		})
@@ -174,13 +180,13 @@ func TestServersThatDoNotStart(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() {
-			if err := first.Stop(); err != nil {
+			if err := first.Stop(context.Background()); err != nil {
 				t.Error(err)
 			}
 		}()
 		l := serving("good")
-		l.URL = first.URL()
-		if _, err := begin(l, filepath.Join(t.TempDir(), "y.log")); err == nil || !strings.Contains(err.Error(), "answers at "+first.URL()+" already") {
+		l.URL = first.URL
+		if _, err := begin(l, filepath.Join(t.TempDir(), "y.log")); err == nil || !strings.Contains(err.Error(), "answers at "+first.URL+" already") {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"spate/internal/trial"
 )
 
 // Suite is a sweep as it is asked for.
@@ -27,7 +29,7 @@ type Suite struct {
 	Order    Order
 	Seed     uint64 // of a random order
 	Cooldown time.Duration
-	Cache    Cache
+	Cache    trial.Cache
 	Predict  string // profile to predict with instead of measuring
 	Sim      string // profile that stands for the server when --sim names none
 
@@ -73,16 +75,6 @@ type Order string
 const (
 	Given  Order = "given"
 	Random Order = "random"
-)
-
-// Cache is what keeps the prompts of one point out of the prefix cache of the next.
-type Cache string
-
-// Ways to treat the prefix cache between points.
-const (
-	Salt  Cache = "salt"  // every run's prompts begin differently
-	Reset Cache = "reset" // the server is asked to forget
-	Keep  Cache = "keep"  // nothing
 )
 
 // Launch is how a server is started.

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"spate/internal/search/sweep"
+	"spate/internal/trial"
 )
 
 // plannedFile is what a folder was begun for.
@@ -25,7 +25,7 @@ const (
 
 // Folder is where a search keeps its journal and its runs.
 type Folder struct {
-	*sweep.Work
+	*trial.Work
 	History []Observation
 	Advice  *Advice // of a simulator; nil: not asked, or there is none
 }
@@ -44,7 +44,7 @@ func (e *ChangedError) Error() string {
 // Open opens the folder of a search. One that was begun goes on if the file is still the same. What only
 // bounds the search may change.
 func Open(dir string, f *File) (*Folder, error) {
-	w, err := sweep.OpenWork(dir)
+	w, err := trial.Open(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (d *Folder) begin(f *File) error {
 	}
 	is := *f.public()
 	was.Trials, was.Time, is.Trials, is.Time = 0, 0, 0, 0
-	if diff := sweep.Differences(was, is); len(diff) > 0 {
+	if diff := trial.Differences(was, is); len(diff) > 0 {
 		return &ChangedError{d.Dir, diff}
 	}
 	return d.recall()
@@ -99,14 +99,6 @@ func (d *Folder) recall() error {
 		}
 	}
 	return nil
-}
-
-func (d *Folder) note(event, key string, v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encode journal line: %w", err)
-	}
-	return d.Note(sweep.Entry{Event: event, Key: key, Data: data})
 }
 
 // Options of Run.
@@ -151,7 +143,7 @@ func Run(ctx context.Context, d *Folder, t *Tuner, r Runner, o Options) (stopped
 			}
 			continue
 		}
-		if err := d.note(eventStart, step.Key(), step); err != nil {
+		if err := d.NoteData(eventStart, step.Key(), step); err != nil {
 			return false, err
 		}
 		show(Progress{Now: &step, History: d.History, Tuner: t})
@@ -162,7 +154,7 @@ func Run(ctx context.Context, d *Folder, t *Tuner, r Runner, o Options) (stopped
 		if err != nil {
 			return false, err
 		}
-		if err := d.note(eventDone, step.Key(), obs); err != nil {
+		if err := d.NoteData(eventDone, step.Key(), obs); err != nil {
 			return false, err
 		}
 		d.History = append(d.History, obs)
@@ -176,7 +168,7 @@ func (d *Folder) ask(t *Tuner, prior func([]Observation) (*Advice, error)) error
 	if err != nil {
 		return err
 	}
-	if err := d.note(eventAdvice, "", advice); err != nil {
+	if err := d.NoteData(eventAdvice, "", advice); err != nil {
 		return err
 	}
 	d.Advice, t.Advice = advice, advice
@@ -188,7 +180,7 @@ func (d *Folder) over(err error) error {
 	if err != nil || len(d.Journal) > 0 && d.Journal[len(d.Journal)-1].Event == eventEnd {
 		return nil
 	}
-	return d.note(eventEnd, "", struct{}{})
+	return d.NoteData(eventEnd, "", struct{}{})
 }
 
 func isStopped(ctx context.Context, stop <-chan struct{}) bool {

@@ -9,6 +9,7 @@ import (
 	"spate/internal/forecast/predict"
 	"spate/internal/judge/metrics"
 	"spate/internal/search/capacity"
+	"spate/internal/trial"
 )
 
 // cost is what a probe took, in virtual time.
@@ -72,7 +73,7 @@ func follow(w *capacity.Watch, recs []call.Record) ([]call.Record, cost) {
 	slices.SortFunc(ends, func(a, b *call.Record) int { return int(a.End - b.End) })
 	came, done := 0, 0
 	last := ends[len(ends)-1].End
-	for at := time.Duration(0); done < len(ends); at += capacity.LookEvery {
+	for at := time.Duration(0); done < len(ends); at += trial.LookEvery {
 		for ; done < len(ends) && ends[done].End <= at; done++ {
 			_ = w.Record(ends[done]) // never fails
 		}
@@ -80,7 +81,7 @@ func follow(w *capacity.Watch, recs []call.Record) ([]call.Record, cost) {
 		}
 		w.Sample(at, came, done)
 		if reason, full := w.Hopeless(); reason != "" {
-			return cut(recs, at), cost{time: min(last, at+capacity.LastGrace), ended: reason, full: full}
+			return cut(recs, at), cost{time: min(last, at+trial.LastGrace), ended: reason, full: full}
 		}
 	}
 	return recs, cost{time: last}
@@ -93,7 +94,7 @@ func cut(recs []call.Record, at time.Duration) []call.Record {
 		if r.Due > at {
 			continue
 		}
-		if limit := at + capacity.LastGrace; r.End > limit {
+		if limit := at + trial.LastGrace; r.End > limit {
 			r.Outcome, r.Fault, r.End = call.Canceled, call.FaultStopped, limit
 		}
 		out = append(out, r)

@@ -258,3 +258,25 @@ func strict(data []byte, into any) error {
 	}
 	return nil
 }
+
+// ReadScript joins a script file and faults given as flags.
+func ReadScript(read func(name string) ([]byte, error), file string, faults []string) (*Script, error) {
+	script := &Script{}
+	if file != "" {
+		data, err := read(file)
+		if err != nil {
+			return nil, fmt.Errorf("read fault script: %w", err)
+		}
+		if script, err = ParseScript(data); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	for _, f := range faults {
+		rule, err := ParseFault(f)
+		if err != nil {
+			return nil, err
+		}
+		script.Rules = append(script.Rules, rule)
+	}
+	return script, nil
+}

@@ -1,26 +1,30 @@
-package sweep
+package trial
 
 import (
 	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"spate/internal/result"
 	"spate/internal/safe/secret"
+	"spate/internal/settings/config"
 )
 
 // Names within a folder.
 const (
-	PlanFile    = "sweep.json"    // what is to be done
 	JournalFile = "journal.jsonl" // what happened, a line each
 	runsDir     = "runs"          // a run folder for each measurement
 	asideDir    = ".interrupted"  // run folders that did not get to their result
-	serversDir  = "servers"       // what launched servers printed
 )
 
 // Work is a folder in which something long is done in several sittings: a journal that survives a
@@ -42,8 +46,8 @@ type Entry struct {
 	Data  json.RawMessage `json:"data,omitempty"`
 }
 
-// OpenWork opens the folder, making it if need be.
-func OpenWork(dir string) (*Work, error) {
+// Open opens the folder, making it if need be.
+func Open(dir string) (*Work, error) {
 	if err := os.MkdirAll(filepath.Join(dir, runsDir), 0o700); err != nil {
 		return nil, fmt.Errorf("make folder: %w", err)
 	}
@@ -142,6 +146,15 @@ func (w *Work) Save(name string, v any) error {
 	return nil
 }
 
+// NoteData is Note for an event that something is to be known of when the work goes on.
+func (w *Work) NoteData(event, key string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode journal line: %w", err)
+	}
+	return w.Note(Entry{Event: event, Key: key, Data: data})
+}
+
 // RunDir is the folder of a measurement.
 func (w *Work) RunDir(key string) string { return filepath.Join(w.Dir, runsDir, key) }
 
@@ -155,8 +168,8 @@ func (w *Work) Finished(key string) *result.Run {
 	return run
 }
 
-// done is Finished without reading all of the result.
-func (w *Work) done(key string) bool {
+// Done is Finished without reading all of the result.
+func (w *Work) Done(key string) bool {
 	data, err := os.ReadFile(filepath.Join(w.RunDir(key), result.ResultFile))
 	if err != nil {
 		return false
@@ -206,4 +219,63 @@ func (w *Work) Claim(key string) (dir string, before int, err error) {
 		return "", 0, fmt.Errorf("set %s aside: %w", dir, err)
 	}
 	return dir, before, nil
+}
+
+// Differences names the fields in which two values differ as JSON, with both of their values.
+func Differences(was, is any) []string {
+	fields := func(v any) map[string]string {
+		raw, err := json.Marshal(v)
+		out := map[string]string{}
+		var m map[string]json.RawMessage
+		if err != nil || json.Unmarshal(raw, &m) != nil {
+			return out
+		}
+		for k, v := range m {
+			out[k] = string(v)
+		}
+		return out
+	}
+	a, b := fields(was), fields(is)
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		if a[k] != b[k] {
+			out = append(out, fmt.Sprintf("%s was %s and is %s", k, cmp.Or(a[k], "not given"), cmp.Or(b[k], "not given")))
+		}
+	}
+	return out
+}
+
+// Place gives the run of a key its folder, and prompts that no attempt before has left in the server's prefix cache.
+func (w *Work) Place(key string, cfg *config.Bench, how Cache) error {
+	dir, before, err := w.Claim(key)
+	if err != nil {
+		return err
+	}
+	cfg.Output.OutputDir = dir
+	if how == Salt {
+		salt(cfg, fmt.Sprintf("%s.%d", key, before))
+	}
+	return nil
+}
+
+// Cache is what keeps the prompts of one run out of the prefix cache of the next.
+type Cache string
+
+// Ways to treat the prefix cache between runs.
+const (
+	Salt  Cache = "salt"  // every run's prompts begin differently
+	Reset Cache = "reset" // the server is asked to forget
+	Keep  Cache = "keep"  // nothing
+)
+
+// salt makes the prompts of a run begin as no other's do, unless the user gave a salt. Salts are of one length, so
+// that prompts are, too.
+func salt(cfg *config.Bench, name string) {
+	if cfg.Has("salt") && cfg.Dataset.Salt != "auto" {
+		return
+	}
+	sum := sha256.Sum256([]byte(name))
+	cfg.Dataset.Salt = hex.EncodeToString(sum[:4])
 }

@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"spate/internal/bench"
+	"spate/internal/forecast/profile"
+	"spate/internal/host/launch"
+	"spate/internal/settings/config"
+	"spate/internal/trial"
+	"spate/internal/trial/executor"
+)
+
+// This file chooses who makes the runs of a command, and what is said of them.
+
+// settleFor is how long what an earlier sitting left behind may take to be gone: a killed spate's guard ends its
+// server, and the driver frees its memory, within seconds.
+const settleFor = 20 * time.Second
+
+// measured makes runs on servers, each as `spate bench` does; stop ends them.
+func (p Process) measured(stop <-chan struct{}) *executor.Measured {
+	return &executor.Measured{
+		Version: Version, Getenv: p.getenv, Home: p.home(), ReadFile: p.ReadFile, Stderr: p.Stderr, View: p.view, Stop: stop,
+		Note: func(format string, args ...any) { say(p.Stderr, format+"\n", args...) },
+		Show: func(w io.Writer, cfg *config.Bench, out *bench.Outcome) error {
+			p.Stdout = w
+			return printOutcome(p, cfg, out)
+		},
+	}
+}
+
+// launched makes runs on servers that it starts. What protects them is said once.
+func (p Process) launched(m *executor.Measured) (*executor.Launched, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	said := false
+	return &executor.Launched{Measured: m, Guard: []string{self, guardName}, Ready: func(srv *launch.Server) {
+		if !said {
+			said = true
+			sayGuarded(p, srv)
+		}
+	}}, nil
+}
+
+// predicted makes runs in virtual time. Notes would come again for each of them, and are left out.
+func (p Process) predicted(prof *profile.Profile) trial.Executor {
+	local := p.local()
+	local.Note = nil
+	return &executor.Predicted{Profile: prof, Tool: versionText(), Local: local}
+}

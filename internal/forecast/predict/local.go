@@ -1,0 +1,89 @@
+package predict
+
+import (
+	"fmt"
+	"time"
+
+	"spate/internal/load/build"
+	"spate/internal/load/workload"
+	"spate/internal/settings/config"
+	"spate/internal/token/tokenizer"
+)
+
+// Local makes prompts with what lies on this machine: no server is asked.
+type Local struct {
+	Getenv func(string) string
+	Home   string
+	Note   func(format string, args ...any) // nil: nobody is told
+}
+
+func (l Local) note(format string, args ...any) {
+	if l.Note != nil {
+		l.Note("note: "+format, args...)
+	}
+}
+
+// RefusedError says that settings cannot be predicted: the user has to change them.
+type RefusedError struct{ err error }
+
+func (e *RefusedError) Error() string { return e.err.Error() }
+
+// Unwrap is why.
+func (e *RefusedError) Unwrap() error { return e.err }
+
+// Load is what bench would send, for a simulated server. The error is a *RefusedError.
+func (l Local) Load(c *config.Bench) (*Load, error) {
+	if n := c.Load.NumWarmups; n > 0 || c.Load.WarmupDuration > 0 {
+		l.note("warm-up requests are not predicted; the server begins idle")
+	}
+	prompts, err := l.prompts(c)
+	if err != nil {
+		return nil, &RefusedError{err}
+	}
+	out, err := NewLoad(c, prompts)
+	if err != nil {
+		return nil, &RefusedError{err}
+	}
+	return out, nil
+}
+
+// prompts are what prompts are made with.
+func (l Local) prompts(c *config.Bench) (Prompts, error) {
+	out := Prompts{Look: func(h *workload.HF) { h.Look(l.Getenv, l.Home) }}
+	tok, err := l.Tokenizer(&c.Model)
+	if err != nil || tok == nil {
+		if err == nil && c.Dataset.Path != "" {
+			l.note("no tokenizer at hand (--tokenizer PATH): lengths are estimates by words")
+		}
+		return out, err
+	}
+	out.Tokenizer = tok
+	out.Template, err = build.Template(tok, c.Body.ChatTemplate, time.Now)
+	if err != nil {
+		l.note("the chat template cannot be used: %v", err)
+	}
+	return out, nil
+}
+
+// Tokenizer finds the tokenizer that was named, or that of the model if it lies on this machine; nil: there is none.
+func (l Local) Tokenizer(m *config.Model) (*tokenizer.Tokenizer, error) {
+	name, find := m.Tokenizer, tokenizer.Find
+	if name == "" {
+		name, find = m.ID, tokenizer.FindModel
+	}
+	if name == "" || m.SkipTokenizerInit {
+		return nil, nil
+	}
+	path, err := find(name, tokenizer.PlacesFrom(l.Getenv, l.Home))
+	if err != nil {
+		if m.Tokenizer == "" {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("--tokenizer: %w", err)
+	}
+	tok, err := tokenizer.Load(path)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer %s: %w", name, err)
+	}
+	return tok, nil
+}

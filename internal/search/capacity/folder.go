@@ -1,0 +1,83 @@
+package capacity
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"spate/internal/trial"
+)
+
+// Plan is what a folder's search is; another one needs another folder.
+type Plan struct {
+	Args       []string `json:"args"` // as typed, without secrets; for --resume
+	ID         string   `json:"id"`
+	SLO        string   `json:"slo"`
+	By         string   `json:"by"`
+	Start      float64  `json:"start"`
+	Min        float64  `json:"min"`
+	Max        float64  `json:"max"`
+	Tolerance  float64  `json:"tolerance"`
+	Repeat     int      `json:"repeat"`
+	MaxRepeat  int      `json:"max-repeat"`
+	MaxProbes  int      `json:"max-probes"`
+	ProbeTime  string   `json:"probe-time"`
+	Cache      string   `json:"cache"`
+	Predict    string   `json:"predict,omitempty"`
+	BenchFlags string   `json:"flags of bench"`
+	Digest     string   `json:"settings"` // what they, files and the environment amount to
+}
+
+// planFile is where a folder keeps it.
+const planFile = "capacity.json"
+
+// ChangedError says that a folder was begun for another search.
+type ChangedError struct {
+	Dir     string
+	Changes []string
+}
+
+func (e *ChangedError) Error() string {
+	return fmt.Sprintf("the search in %s was begun with other settings: %s\nname another folder, or go on with: spate capacity --resume %s",
+		e.Dir, strings.Join(e.Changes, "; "), e.Dir)
+}
+
+// Open opens the search's folder, and refuses one that holds another search. A search that goes on has the id and the
+// arguments it was begun with.
+func (p *Plan) Open(dir string) (*trial.Work, error) {
+	earlier, err := Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	if earlier != nil {
+		p.ID, p.Args = earlier.ID, earlier.Args
+		if diff := trial.Differences(earlier, p); len(diff) > 0 {
+			return nil, &ChangedError{dir, diff}
+		}
+	}
+	w, err := trial.Open(dir)
+	if err != nil || earlier != nil {
+		return w, err
+	}
+	return w, w.Save(planFile, p)
+}
+
+// Load reads the plan of a folder; nil when it has none.
+func Load(dir string) (*Plan, error) {
+	data, err := os.ReadFile(filepath.Join(dir, planFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the search's settings: %w", err)
+	}
+	p := &Plan{}
+	if err := json.Unmarshal(data, p); err != nil {
+		return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, planFile), err)
+	}
+	return p, nil
+}
