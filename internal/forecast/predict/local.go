@@ -52,7 +52,7 @@ func (l Local) prompts(c *config.Bench) (Prompts, error) {
 	out := Prompts{Look: func(h *workload.HF) { h.Look(l.Getenv, l.Home) }}
 	tok, err := l.Tokenizer(&c.Model)
 	if err != nil || tok == nil {
-		if err == nil && c.Dataset.Path != "" {
+		if err == nil && (c.Dataset.Path != "" || c.Dataset.Name == config.DatasetSonnet) { // which brings its own text
 			l.note("no tokenizer at hand (--tokenizer PATH): lengths are estimates by words")
 		}
 		return out, err

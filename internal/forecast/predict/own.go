@@ -131,7 +131,7 @@ func (l *Load) once(p *profile.Profile, c *profile.Cost, seed uint64) (*cluster.
 	for {
 		server, err := cluster.New(p.Cluster(c, seed))
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("predicting with profile %s: %w", p.Name, err)
 		}
 		res, err := server.Run(l.to(c))
 		if err != nil {
