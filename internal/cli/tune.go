@@ -167,7 +167,7 @@ func (o *tuneOptions) file(p Process, cmd *cobra.Command, path string) (*tune.Fi
 		return nil, err
 	}
 	for _, out := range o.outputs {
-		if !tuneReport(out) {
+		if !tune.ReportName(out) {
 			return nil, fmt.Errorf("--output %s: the name ends with .md, .html, .csv or .json", out)
 		}
 	}
@@ -177,14 +177,6 @@ func (o *tuneOptions) file(p Process, cmd *cobra.Command, path string) (*tune.Fi
 		}
 	}
 	return f, f.Check()
-}
-
-func tuneReport(path string) bool {
-	switch filepath.Ext(path) {
-	case ".md", ".html", ".csv", ".json":
-		return true
-	}
-	return false
 }
 
 // hunted is a search under way.
@@ -265,9 +257,12 @@ func (h *hunted) predicted(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = d.Close() }() // everything in it is on disk
-	view := h.view()
-	view.quiet, view.virtual = h.o.dir == "", true
-	stopped, err := tune.Run(ctx, d, h.tuner, h.sim, tune.Options{Show: view.show, Stop: stop})
+	opt := tune.Options{Stop: stop}
+	if h.o.dir != "" { // else nothing is said but the outcome
+		view := h.view()
+		view.Virtual, opt.Show = true, view.Show
+	}
+	stopped, err := tune.Run(ctx, d, h.tuner, h.sim, opt)
 	if err != nil {
 		return err
 	}

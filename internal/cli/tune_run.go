@@ -26,8 +26,7 @@ func (h *hunted) measured(ctx context.Context) error {
 	r := &tune.Live{
 		File: h.f, Folder: d, Executor: exec, Resolve: h.p.resolve, Self: exec.Guard[0], GPUs: h.o.gpus, UsedOK: h.o.usedOK, NoGPU: executor.NoGPU,
 	}
-	view := h.view()
-	stopped, err := tune.Run(ctx, d, h.tuner, r, tune.Options{Prior: h.prior(ctx), Show: view.show, Stop: stop})
+	stopped, err := tune.Run(ctx, d, h.tuner, r, tune.Options{Prior: h.prior(ctx), Show: h.view().Show, Stop: stop})
 	err = errors.Join(err, exec.Close(context.WithoutCancel(ctx)))
 	if stopped || interrupted() {
 		say(h.p.Stderr, "%d steps are kept; go on with: spate tune %s --output-dir %s\n", len(d.History), h.path, d.Dir)
@@ -40,4 +39,37 @@ func (h *hunted) measured(ctx context.Context) error {
 		return err
 	}
 	return h.conclude(ctx, d, "")
+}
+
+// view shows the search on standard error.
+func (h *hunted) view() *tune.View {
+	return &tune.View{File: h.f, W: h.p.Stderr, TTY: h.p.view("").TTY}
+}
+
+// conclude prints what the search came to, and writes its files into the folder.
+func (h *hunted) conclude(ctx context.Context, d *tune.Folder, predicted string) error {
+	r, err := tune.NewReport(h.tuner, d, predicted)
+	if err != nil {
+		return err
+	}
+	if h.o.dir != "" || predicted == "" {
+		winner, err := r.SaveAll(d.Dir)
+		if err != nil {
+			return err
+		}
+		say(h.p.Stderr, "reports are in %s; the winner as a command, a systemd unit, a compose file and Helm values in %s\n", d.Dir, winner)
+	}
+	for _, path := range h.o.outputs {
+		if err := r.Save(path); err != nil {
+			return err
+		}
+		say(h.p.Stderr, "wrote %s\n", path)
+	}
+	if predicted == "" && len(r.Entries()) > 0 {
+		h.p.keepRuns(ctx, h.o.noStore, h.f.Workloads[0].Args, r.Entries())
+	}
+	if h.o.json {
+		return writeIndented(h.p, r.Outcome)
+	}
+	return r.WriteText(h.p.Stdout)
 }

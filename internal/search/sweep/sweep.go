@@ -2,10 +2,10 @@
 // them, each several times, on one server or on several that it starts and stops. A Suite is what a
 // user asks for (file.go reads it from YAML, flags.go from a command line), a Plan is the points that
 // follow from it, a Folder keeps the results and a journal, and Run measures whatever the folder does
-// not have yet, so that an interrupted sweep goes on where it ended. How one point is measured is the
-// caller's: the command line hands in what `spate bench` does. Tables are made from the results.
+// not have yet, so that an interrupted sweep goes on where it ended. Package trial keeps the folder, and its
+// executor makes the runs. Tables are made from the results.
 //
-// Read this file, then plan.go and run.go; server.go starts servers.
+// Read this file, then plan.go and run.go; server.go says how a server is started.
 package sweep
 
 import (

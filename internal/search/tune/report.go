@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"spate/internal/judge/verdict"
+	"spate/internal/result/runs"
 	"spate/internal/safe/escape"
 )
 
@@ -21,6 +22,9 @@ type Report struct {
 	Predicted string   // by which simulator; empty: measured
 	Why       []string // why the winner wins, and what limited it
 	Notes     []string
+
+	history []Observation
+	entries []runs.Entry
 }
 
 // WriteMarkdown writes the report as a page.

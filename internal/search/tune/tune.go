@@ -1,12 +1,11 @@
 // Package tune finds the server flags that meet a user's objective with few starts. A File says what may be
 // set, what is sent and what counts (file.go reads it, spaces.go has the ready spaces of engines, check.go the
 // rules that forbid a start); a Tuner decides from what happened so far what to do next (next.go): the knee of
-// the default, trials, finals against the default, a workload held out. Whoever runs the steps, on real
-// servers or in virtual time (virtual.go), gives Observations back; Run keeps them in a journal, so that a
-// search goes on after any interruption where it was. outcome.go says what came of it.
+// the default, trials, finals against the default, a workload held out. Live makes the steps on real servers
+// (live.go), Virtual in virtual time (virtual.go); Run keeps their Observations in a journal, so that a search goes on
+// after any interruption where it was. outcome.go says what came of it; report.go and files.go write it down.
 //
-// search proposes settings, launch starts servers, sweep keeps the folder; the command line does the
-// measuring. Read this file first, then next.go.
+// suggest proposes settings, trial makes the runs and keeps the folder. Read this file first, then next.go.
 package tune
 
 import (

@@ -1,4 +1,4 @@
-package cli
+package tune
 
 import (
 	"fmt"
@@ -7,77 +7,78 @@ import (
 	"strconv"
 	"time"
 
-	"spate/internal/search/tune"
+	"spate/internal/safe/escape"
 )
 
-// tuneView shows a search: one line for each observation, and on a terminal a line below them that is
+// View shows a search: one line for each observation, and on a terminal a line below them that is
 // drawn over itself with what runs now, the best so far and the time left.
-type tuneView struct {
-	h     *hunted
-	tty   bool
-	quiet bool // nothing but the outcome
+type View struct {
+	File    *File
+	W       io.Writer
+	TTY     bool
+	Virtual bool // steps take no time, whatever they say
+
 	head  bool
 	drawn bool
 	began time.Time
-	had   int // observations of earlier sittings
-
-	virtual bool // steps take no time, whatever they say
-	doubt   bool // it was said that the simulator is not heard any more
+	had   int  // observations of earlier sittings
+	doubt bool // it was said that the simulator is not heard any more
 }
 
-func (h *hunted) view() *tuneView {
-	return &tuneView{h: h, tty: h.p.view("").TTY, began: time.Now()}
+// say prints what names may be part of, without what a terminal would obey; when it is gone there is nobody left to tell.
+func (v *View) say(format string, args ...any) {
+	_, _ = io.WriteString(v.W, escape.Terminal(fmt.Sprintf(format, args...)))
 }
 
-func (v *tuneView) show(pr tune.Progress) {
-	if v.quiet {
-		return
+// Show tells where the search stands.
+func (v *View) Show(pr Progress) {
+	if v.began.IsZero() {
+		v.began = time.Now()
 	}
-	w := v.h.p.Stderr
 	if v.drawn {
-		_, _ = io.WriteString(w, "\r\x1b[K") // the line is spate's own
+		_, _ = io.WriteString(v.W, "\r\x1b[K") // the line is spate's own
 		v.drawn = false
 	}
 	if pr.Earlier {
 		v.had = len(pr.History)
-		say(w, "%d steps of an earlier sitting are in the journal; going on\n", v.had)
+		v.say("%d steps of an earlier sitting are in the journal; going on\n", v.had)
 		return
 	}
 	if pr.Last != nil {
 		v.row(pr)
 		if why := pr.Tuner.Doubt(pr.History); why != "" && !v.doubt {
 			v.doubt = true
-			say(w, "%s\n", why)
+			v.say("%s\n", why)
 		}
 	}
 	if pr.Now != nil {
 		text := v.status(pr)
-		if v.tty {
-			say(w, "%s", text)
+		if v.TTY {
+			v.say("%s", text)
 			v.drawn = true
 		}
 	}
 }
 
 // row is one line of the table.
-func (v *tuneView) row(pr tune.Progress) {
-	w, o := v.h.p.Stderr, pr.Last
+func (v *View) row(pr Progress) {
+	o := pr.Last
 	if !v.head {
 		v.head = true
 		took := "took"
-		if v.virtual {
+		if v.Virtual {
 			took = "would take"
 		}
-		say(w, "%4s  %-7s  %5s  %9s  %12s  %10s  %s\n", "step", "phase", "trial", "rate/s", v.h.f.Objective.Title(), took, "")
+		v.say("%4s  %-7s  %5s  %9s  %12s  %10s  %s\n", "step", "phase", "trial", "rate/s", v.File.Objective.Title(), took, "")
 	}
 	rate := "-"
 	switch {
-	case o.Rate == tune.Burst:
+	case o.Rate == Burst:
 		rate = "inf"
 	case o.Rate > 0:
 		rate = strconv.FormatFloat(o.Rate, 'g', 4, 64)
 	}
-	value, text := fmt.Sprintf("%.4g", o.Value), v.h.f.Short(o)
+	value, text := fmt.Sprintf("%.4g", o.Value), v.File.Short(o)
 	switch {
 	case o.Failure != nil:
 		value, text = string(o.Failure.Kind), "FAILED: "+o.Failure.Line
@@ -92,15 +93,15 @@ func (v *tuneView) row(pr tune.Progress) {
 	if left := v.left(pr.History); left > 0 {
 		text += fmt.Sprintf("  [%s left]", left.Round(time.Second))
 	}
-	say(w, "%4d  %-7s  %5d  %9s  %12s  %9.1fs  %s\n", o.N, o.Phase, o.Trial, rate, value, o.TookS, text)
+	v.say("%4d  %-7s  %5d  %9s  %12s  %9.1fs  %s\n", o.N, o.Phase, o.Trial, rate, value, o.TookS, text)
 }
 
 // status is what runs now.
-func (v *tuneView) status(pr tune.Progress) string {
-	text := fmt.Sprintf("step %d: %s, trial %d of %d", pr.Now.N, pr.Now.Phase, pr.Now.Trial, v.h.f.Trials)
+func (v *View) status(pr Progress) string {
+	text := fmt.Sprintf("step %d: %s, trial %d of %d", pr.Now.N, pr.Now.Phase, pr.Now.Trial, v.File.Trials)
 	best := math.Inf(-1)
 	for i := range pr.History {
-		if o := &pr.History[i]; o.Phase == tune.Trial && o.Counts() && o.Violation == 0 && o.Share >= 1 && o.Score > best {
+		if o := &pr.History[i]; o.Phase == Trial && o.Counts() && o.Violation == 0 && o.Share >= 1 && o.Score > best {
 			best = o.Score
 		}
 	}
@@ -114,18 +115,18 @@ func (v *tuneView) status(pr tune.Progress) string {
 }
 
 // left is what the rest may take, judging by what was measured.
-func (v *tuneView) left(history []tune.Observation) time.Duration {
+func (v *View) left(history []Observation) time.Duration {
 	sum, n, trials := 0.0, 0, 0
 	for i := range history {
 		sum, n = sum+history[i].TookS, n+1
-		if history[i].Phase == tune.Trial {
+		if history[i].Phase == Trial {
 			trials++
 		}
 	}
 	if n == 0 || trials == 0 {
 		return 0
 	}
-	f := v.h.f
+	f := v.File
 	steps := max(0, f.Trials-trials) + f.Repeats*(f.Finalists+1)
 	if f.Held != nil {
 		steps += 2 * f.Repeats
@@ -134,12 +135,12 @@ func (v *tuneView) left(history []tune.Observation) time.Duration {
 		steps += max(0, f.Trials-trials) / f.DriftOver
 	}
 	for i := range history {
-		if p := history[i].Phase; p == tune.Final || p == tune.Holdout {
+		if p := history[i].Phase; p == Final || p == Holdout {
 			steps--
 		}
 	}
 	secs := sum / float64(n) * float64(max(0, steps))
-	if v.virtual {
+	if v.Virtual {
 		if n <= v.had {
 			return 0
 		}

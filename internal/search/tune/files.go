@@ -1,10 +1,10 @@
-package cli
+package tune
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -17,43 +17,28 @@ import (
 	"spate/internal/result"
 	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
-	"spate/internal/search/tune"
 	"spate/internal/view/page"
 )
 
-// conclude prints what the search came to, and writes its files into the folder.
-func (h *hunted) conclude(ctx context.Context, d *tune.Folder, predicted string) error {
-	out := h.tuner.Conclude(d.History)
-	r := &tune.Report{Outcome: out, Predicted: predicted}
-	if out.Winner == nil {
-		return fmt.Errorf("nothing could be measured%s", lastFailure(d.History))
+// NewReport is what a search came to, with why the winner wins. predicted says by which simulator; empty: it was measured.
+func NewReport(t *Tuner, d *Folder, predicted string) (*Report, error) {
+	r := &Report{Outcome: t.Conclude(d.History), Predicted: predicted, history: d.History}
+	if r.Winner == nil {
+		return nil, fmt.Errorf("nothing could be measured%s", lastFailure(d.History))
 	}
-	entries := h.entries(d)
 	if predicted != "" {
-		entries = h.supposed(d)
+		r.supposed()
+	} else {
+		r.open()
 	}
-	h.why(r, d, entries)
-	if h.o.dir != "" || predicted == "" {
-		if err := h.files(d, r, entries); err != nil {
-			return err
-		}
-	}
-	for _, path := range h.o.outputs {
-		if err := h.write(path, d, r, entries); err != nil {
-			return err
-		}
-		say(h.p.Stderr, "wrote %s\n", path)
-	}
-	if predicted == "" && len(entries) > 0 {
-		h.p.keepRuns(ctx, h.o.noStore, h.f.Workloads[0].Args, entries)
-	}
-	if h.o.json {
-		return writeIndented(h.p, out)
-	}
-	return h.print(r)
+	r.explain()
+	return r, nil
 }
 
-func lastFailure(history []tune.Observation) string {
+// Entries are the results of the search's runs or, of one in virtual time, of its steps.
+func (r *Report) Entries() []runs.Entry { return r.entries }
+
+func lastFailure(history []Observation) string {
 	for i := len(history) - 1; i >= 0; i-- {
 		if f := history[i].Failure; f != nil {
 			return ": " + f.Error()
@@ -65,8 +50,8 @@ func lastFailure(history []tune.Observation) string {
 	return ""
 }
 
-// print is the outcome for a terminal.
-func (h *hunted) print(r *tune.Report) error {
+// WriteText is the outcome for a terminal.
+func (r *Report) WriteText(w io.Writer) error {
 	b := &bytes.Buffer{}
 	if r.Predicted != "" {
 		fmt.Fprintf(b, "predicted, not measured: %s\n", r.Predicted)
@@ -93,33 +78,30 @@ func (h *hunted) print(r *tune.Report) error {
 		fmt.Fprintf(b, "Try first:\n")
 	}
 	fmt.Fprintf(b, "\n%s\n", r.Line)
-	if _, err := h.p.Stdout.Write(b.Bytes()); err != nil {
+	if _, err := w.Write(b.Bytes()); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
 	}
 	return nil
 }
 
-// entries are the results of the search's runs.
-func (h *hunted) entries(d *tune.Folder) []runs.Entry {
-	var out []runs.Entry
-	for i := range d.History {
-		for _, m := range d.History[i].Runs {
+// open reads the search's runs.
+func (r *Report) open() {
+	for i := range r.history {
+		for _, m := range r.history[i].Runs {
 			if m.Run == "" {
 				continue
 			}
 			if run, err := result.Open(m.Run); err == nil {
-				out = append(out, runs.FromRun(run))
+				r.entries = append(r.entries, runs.FromRun(run))
 			}
 		}
 	}
-	return out
 }
 
 // supposed are the steps of a search in virtual time as results: figures, and the settings they were made with.
-func (h *hunted) supposed(d *tune.Folder) []runs.Entry {
-	var out []runs.Entry
-	for i := range d.History {
-		o := &d.History[i]
+func (r *Report) supposed() {
+	for i := range r.history {
+		o := &r.history[i]
 		for _, m := range o.Runs {
 			e := runs.Entry{ID: o.Key(), Name: o.Name(), Labels: map[string]string{
 				runs.PredictedLabel: "true", "trial": strconv.Itoa(o.Trial), "phase": string(o.Phase), "workload": m.Workload, "label": o.Name(),
@@ -127,7 +109,7 @@ func (h *hunted) supposed(d *tune.Folder) []runs.Entry {
 			if len(o.Runs) > 1 {
 				e.ID += "-" + m.Workload
 			}
-			if o.Rate > 0 && o.Rate != tune.Burst {
+			if o.Rate > 0 && o.Rate != Burst {
 				e.Labels["request_rate"] = strconv.FormatFloat(o.Rate, 'g', -1, 64)
 			}
 			for k, v := range o.Settings {
@@ -137,28 +119,27 @@ func (h *hunted) supposed(d *tune.Folder) []runs.Entry {
 			for _, name := range slices.Sorted(maps.Keys(m.Figures)) {
 				e.Result.Metrics = append(e.Result.Metrics, harvest.Figure{Name: name, Text: strconv.FormatFloat(m.Figures[name], 'g', -1, 64)})
 			}
-			out = append(out, e)
+			r.entries = append(r.entries, e)
 		}
 	}
-	return out
 }
 
-// why explains the winner beside the default: by what limited each, and by comparing their runs.
-func (h *hunted) why(r *tune.Report, d *tune.Folder, entries []runs.Entry) {
+// explain explains the winner beside the default: by what limited each, and by comparing their runs.
+func (r *Report) explain() {
 	if r.Winner.Trial != 0 && r.Default != nil {
 		r.Why = append(r.Why, r.Differences()...)
 	}
 	side := func(trial int) (s compare.Side) {
 		s.Name = map[bool]string{true: "default", false: "winner"}[trial == 0]
-		for i := range d.History {
-			o := &d.History[i]
-			if o.Phase != tune.Final || o.Trial != trial || !o.Counts() {
+		for i := range r.history {
+			o := &r.history[i]
+			if o.Phase != Final || o.Trial != trial || !o.Counts() {
 				continue
 			}
 			for _, m := range o.Runs {
-				at := slices.IndexFunc(entries, func(e runs.Entry) bool { return e.Run != nil && e.Run.Dir == m.Run })
-				if at >= 0 && m.Workload == h.f.Workloads[0].Name {
-					s.Samples = append(s.Samples, compare.Sample{Entry: entries[at]})
+				at := slices.IndexFunc(r.entries, func(e runs.Entry) bool { return e.Run != nil && e.Run.Dir == m.Run })
+				if at >= 0 && m.Workload == r.File.Workloads[0].Name {
+					s.Samples = append(s.Samples, compare.Sample{Entry: r.entries[at]})
 				}
 			}
 		}
@@ -174,45 +155,49 @@ func (h *hunted) why(r *tune.Report, d *tune.Folder, entries []runs.Entry) {
 			r.Why = append(r.Why, fmt.Sprintf("the %s was limited so: %s", s.Name, causes[0].Sentence))
 		}
 	}
-	rep, err := compare.Compare(a, []compare.Side{b}, compare.Options{Margin: h.f.Margin, Force: true})
+	rep, err := compare.Compare(a, []compare.Side{b}, compare.Options{Margin: r.File.Margin, Force: true})
 	if err == nil && len(rep.Comparisons) > 0 {
 		r.Why = append(r.Why, "as spate compare has it: "+rep.Comparisons[0].Sentence)
 	}
 }
 
-// files leaves the reports and the winner's files in the folder.
-func (h *hunted) files(d *tune.Folder, r *tune.Report, entries []runs.Entry) error {
+// SaveAll leaves the reports in a folder, and the winner's files in one below it, which it returns.
+func (r *Report) SaveAll(dir string) (winner string, err error) {
 	for _, name := range []string{"report.md", "report.html", "trials.csv", "outcome.json"} {
-		if err := h.write(filepath.Join(d.Dir, name), d, r, entries); err != nil {
-			return err
+		if err := r.Save(filepath.Join(dir, name)); err != nil {
+			return "", err
 		}
 	}
-	dir := filepath.Join(d.Dir, "winner")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make a folder for the winner: %w", err)
+	winner = filepath.Join(dir, "winner")
+	if err := os.MkdirAll(winner, 0o700); err != nil {
+		return "", fmt.Errorf("make a folder for the winner: %w", err)
 	}
-	list, err := h.f.Deploy(r.Winner.Settings)
+	list, err := r.File.Deploy(r.Winner.Settings)
 	if err != nil {
-		return err
+		return "", err
 	}
 	for _, name := range slices.Sorted(maps.Keys(list)) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(list[name]), 0o600); err != nil {
-			return fmt.Errorf("write the winner's files: %w", err)
+		if err := os.WriteFile(filepath.Join(winner, name), []byte(list[name]), 0o600); err != nil {
+			return "", fmt.Errorf("write the winner's files: %w", err)
 		}
 	}
-	say(h.p.Stderr, "reports are in %s; the winner as a command, a systemd unit, a compose file and Helm values in %s\n", d.Dir, dir)
-	return nil
+	return winner, nil
 }
 
-// write writes one report, by the ending of its name.
-func (h *hunted) write(path string, d *tune.Folder, r *tune.Report, entries []runs.Entry) error {
+// ReportName reports whether a report can be written to a file of this name.
+func ReportName(path string) bool {
+	return slices.Contains([]string{".md", ".html", ".csv", ".json"}, filepath.Ext(path))
+}
+
+// Save writes one report, in the form that the ending of its name says.
+func (r *Report) Save(path string) error {
 	b := &bytes.Buffer{}
 	var err error
 	switch filepath.Ext(path) {
 	case ".md":
 		err = r.WriteMarkdown(b)
 	case ".csv":
-		err = tune.WriteCSV(b, h.f, d.History)
+		err = WriteCSV(b, r.File, r.history)
 	case ".json":
 		enc := json.NewEncoder(b)
 		enc.SetIndent("", " ")
@@ -225,7 +210,7 @@ func (h *hunted) write(path string, d *tune.Folder, r *tune.Report, entries []ru
 		if r.Predicted != "" {
 			says = append([]string{"Predicted, not measured: " + r.Predicted + "."}, says...)
 		}
-		err = page.Write(b, entries, page.Options{Title: "Tuning " + h.f.Name, Says: says, Explain: h.sections(r), GroupBy: []string{"trial"}})
+		err = page.Write(b, r.entries, page.Options{Title: "Tuning " + r.File.Name, Says: says, Explain: r.sections(), GroupBy: []string{"trial"}})
 	}
 	if err != nil {
 		return err
@@ -237,11 +222,11 @@ func (h *hunted) write(path string, d *tune.Folder, r *tune.Report, entries []ru
 }
 
 // sections are the tables of the report as sentences.
-func (h *hunted) sections(r *tune.Report) []page.Section {
+func (r *Report) sections() []page.Section {
 	front := page.Section{Title: "Frontier: throughput per GPU against p99 TTFT"}
 	for i := range r.Frontier {
 		o := &r.Frontier[i]
-		front.Sentences = append(front.Sentences, fmt.Sprintf("Trial %d: %s (%s)", o.Trial, h.f.Place(o), h.f.Short(o)))
+		front.Sentences = append(front.Sentences, fmt.Sprintf("Trial %d: %s (%s)", o.Trial, r.File.Place(o), r.File.Short(o)))
 	}
 	weights := page.Section{Title: "What mattered"}
 	for _, w := range r.Weights {
