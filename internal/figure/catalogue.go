@@ -97,6 +97,10 @@ var catalogue = []Figure{
 		},
 	},
 	{
+		Name: "unanswered", Better: Lower, Label: "requests without an answer", Head: "failed", Meaning: "Requests that failed, were cut off or never sent",
+		value: whole(func(s *metrics.Summary) int { return s.ErrorAdjusted.Failures }),
+	},
+	{
 		Name: "goodput_ratio", Unit: Ratio, Better: Higher, Label: "share of good requests", Meaning: "Share of requests that met the objectives", Also: []string{"attainment"},
 		value: func(s *metrics.Summary) Value {
 			if s.Goodput == nil {

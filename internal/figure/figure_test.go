@@ -2,8 +2,10 @@ package figure
 
 import (
 	"errors"
+	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -61,7 +63,7 @@ func TestKeys(t *testing.T) {
 	for text, want := range map[string]string{
 		"p99_ttft": "p99_ttft_ms", "P99-TTFT-ms": "p99_ttft_ms", "p99.90_tpot": "p99.9_tpot_ms", "median_itl_ms": "median_itl_ms",
 		"max_itl": "max_itl_ms", "rps": "request_throughput", "max_output_tokens_per_s": "max_output_tokens_per_s",
-		"p5_user_tokens_per_s": "p5_user_tokens_per_s", " mean_ttft_due ": "mean_ttft_due_ms", "p0_e2el": "p0_e2el_ms",
+		"p5_user_tokens_per_s": "p5_user_tokens_per_s", "Mean_TTFT_due": "mean_ttft_due_ms", "p0_e2el": "p0_e2el_ms",
 	} {
 		if r, err := Find(text); err != nil || r.Key() != want {
 			t.Errorf("Find(%q) is %q, %v, want %q", text, r.Key(), err, want)
@@ -213,5 +215,32 @@ func TestDocumented(t *testing.T) {
 				t.Errorf("docs/metrics.md row %d, cell %d is %q, the catalogue of %s has %q", i+1, k+1, got, f.Name, want[k])
 			}
 		}
+	}
+}
+
+// TestKeysInSource finds every key that the program itself has, such as p99_ttft_ms, in the catalogue. Readers of other
+// tools' files may have more.
+func TestKeysInSource(t *testing.T) {
+	literal := regexp.MustCompile(`"((?:mean|median|std|min|max|p[0-9.]+)_[a-z0-9_]+_ms|[a-z_]+_throughput)"`)
+	found := 0
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		if dir := filepath.ToSlash(path); strings.HasPrefix(dir, "../result/harvest/") || strings.HasPrefix(dir, "../host/") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range literal.FindAllSubmatch(text, -1) {
+			key := string(m[1])
+			if r, bad := Find(key); (bad != nil || r.Key() != key) && By(SGLang)[key] == nil && By(AIPerf)[key] == nil {
+				t.Errorf("%s has %q: %v", path, key, bad)
+			}
+			found++
+		}
+		return err
+	})
+	if err != nil || found < 50 {
+		t.Errorf("%d keys found, %v", found, err)
 	}
 }

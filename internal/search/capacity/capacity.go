@@ -79,7 +79,9 @@ func usable(o config.Objective) error {
 		if upper {
 			return fmt.Errorf("objective %q: a share of good requests is bounded from below, as in goodput_ratio>95%%", o.Text)
 		}
-	case o.Ref().Better != figure.Lower && o.Unit != string(figure.Milliseconds):
+	case o.Ref().HasStats() && o.Ref().Better == figure.Higher:
+		return fmt.Errorf("objective %q: speeds are not searched by; bound a latency from above, such as p99_tpot<50ms", o.Text)
+	case o.Ref().Better == figure.Higher:
 		return fmt.Errorf("objective %q: how much is served follows from the load, which is what is sought; bound latencies and errors", o.Text)
 	case o.Unit != string(figure.Milliseconds) && o.Metric != "error_rate":
 		return fmt.Errorf("objective %q: bound latencies, error_rate or goodput_ratio", o.Text)

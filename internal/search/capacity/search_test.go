@@ -269,6 +269,8 @@ func TestParseSLO(t *testing.T) {
 		{text: "goodput_ratio>95%", want: "goodput_ratio>95% error_rate<1%"},
 		{text: "p99_tfft<1s", err: `did you mean "p99_ttft"`},
 		{text: "rps>5", err: "how much is served follows from the load"},
+		{text: "p5_user_tokens_per_s>5", err: "speeds are not searched by"},
+		{text: "duration<5", err: "bound latencies, error_rate or goodput_ratio"},
 		{text: "p99_ttft>5ms", err: "bounded from above"},
 		{text: "p99_ttft<0", err: "above 0"},
 		{text: "goodput_ratio<5%", err: "bounded from below"},

@@ -9,31 +9,23 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/figure"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/stats"
 	"spate/internal/result/runs"
 	"spate/internal/safe/escape"
 )
 
-// figure is a column of the overview.
-type figure struct {
-	head string
-	of   func(*metrics.Summary) float64
-	form string
-}
-
 // figures are the columns of the overview behind those of the settings.
-var figures = []figure{
-	{"ok", func(s *metrics.Summary) float64 { return float64(s.Completed) }, "%.0f"},
-	{"failed", func(s *metrics.Summary) float64 { return float64(s.ErrorAdjusted.Failures) }, "%.0f"},
-	{"s", func(s *metrics.Summary) float64 { return s.DurationS }, "%.2f"},
-	{"req/s", func(s *metrics.Summary) float64 { return s.RequestThroughput }, "%.2f"},
-	{"out tok/s", func(s *metrics.Summary) float64 { return s.OutputThroughput }, "%.2f"},
-	{"mean TTFT", func(s *metrics.Summary) float64 { return s.TTFT.Mean }, "%.2f"},
-	{"P99 TTFT", func(s *metrics.Summary) float64 { return s.TTFT.P(99) }, "%.2f"},
-	{"mean TPOT", func(s *metrics.Summary) float64 { return s.TPOT.Mean }, "%.2f"},
-	{"P99 TPOT", func(s *metrics.Summary) float64 { return s.TPOT.P(99) }, "%.2f"},
-	{"mean ITL", func(s *metrics.Summary) float64 { return s.ITL.Mean }, "%.2f"},
+var figures = figure.List("completed", "unanswered", "duration", "request_throughput", "output_throughput",
+	"mean_ttft_ms", "p99_ttft_ms", "mean_tpot_ms", "p99_tpot_ms", "mean_itl_ms")
+
+// form is how a figure is printed.
+func form(f figure.Ref) string {
+	if f.Whole() {
+		return "%.0f"
+	}
+	return "%.2f"
 }
 
 // Overview prints one line for each measurement, as they end.
@@ -108,7 +100,7 @@ func (o *Overview) Row(r Row) error {
 		return o.write(&b)
 	}
 	for _, f := range figures {
-		fmt.Fprintf(&b, "  %*s", max(8, len(f.head)), fmt.Sprintf(f.form, f.of(&r.Run.Summary)))
+		fmt.Fprintf(&b, "  %*s", max(8, len(f.Short())), fmt.Sprintf(form(f), f.Of(&r.Run.Summary).V))
 	}
 	e := runs.FromRun(r.Run)
 	fmt.Fprintf(&b, "  %s", e.Verdict())
@@ -140,7 +132,7 @@ func (o *Overview) head(b *strings.Builder) {
 		b.WriteString("  repeat")
 	}
 	for _, f := range figures {
-		fmt.Fprintf(b, "  %*s", max(8, len(f.head)), f.head)
+		fmt.Fprintf(b, "  %*s", max(8, len(f.Short())), f.Short())
 	}
 	b.WriteByte('\n')
 }
@@ -172,7 +164,7 @@ func markdown(cells []string) []string {
 func Medians(p *Plan, entries []runs.Entry) (head []string, rows [][]string) {
 	head = append(slices.Clone(p.heads()), "runs", "verdict")
 	for _, f := range figures {
-		head = append(head, f.head)
+		head = append(head, f.Short())
 	}
 	for i := range p.Points {
 		rows = append(rows, append(p.cells(&p.Points[i]), p.medians(&p.Points[i], entries)...))
@@ -209,9 +201,9 @@ func (p *Plan) medians(pt *Point, entries []runs.Entry) []string {
 		}
 		values := make([]float64, len(found))
 		for i, s := range found {
-			values[i] = f.of(s)
+			values[i] = f.Of(s).V
 		}
-		out = append(out, fmt.Sprintf(f.form, stats.Median(values)))
+		out = append(out, fmt.Sprintf(form(f), stats.Median(values)))
 	}
 	return out
 }
