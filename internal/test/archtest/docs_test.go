@@ -17,10 +17,23 @@ const (
 
 var traceRow = regexp.MustCompile("(?m)^\\| (\\d+) \\| `([^`]+)` \\| (.+?) \\| (.+) \\|$")
 
+// TestTraceNamesWhatExists looks at each table of docs/trace.md: one request, one prediction, one imported block.
 func TestTraceNamesWhatExists(t *testing.T) {
-	rows := traceRow.FindAllStringSubmatch(read(t, "docs/trace.md"), -1)
+	parts := strings.Split(read(t, "docs/trace.md"), "\n## ")[1:]
+	if len(parts) < 3 {
+		t.Errorf("docs/trace.md follows %d things, want 3", len(parts))
+	}
+	for _, part := range parts {
+		title, _, _ := strings.Cut(part, "\n")
+		t.Run(title, func(t *testing.T) { traceTable(t, part) })
+	}
+}
+
+func traceTable(t *testing.T, text string) {
+	t.Helper()
+	rows := traceRow.FindAllStringSubmatch(text, -1)
 	if len(rows) < 7 || len(rows) > maxStops {
-		t.Fatalf("docs/trace.md has %d stops, want 7 to %d", len(rows), maxStops)
+		t.Fatalf("%d stops, want 7 to %d", len(rows), maxStops)
 	}
 	total := 0
 	for i, row := range rows {
@@ -41,7 +54,7 @@ func TestTraceNamesWhatExists(t *testing.T) {
 		}
 	}
 	if total > maxTraceLines {
-		t.Errorf("the functions of docs/trace.md have %d lines together, more than %d: choose better stops", total, maxTraceLines)
+		t.Errorf("the functions have %d lines together, more than %d: choose better stops", total, maxTraceLines)
 	}
 }
 
