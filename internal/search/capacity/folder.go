@@ -55,6 +55,9 @@ func (p *Plan) Open(dir string) (*trial.Work, error) {
 	}
 	if earlier != nil {
 		p.ID, p.Args = earlier.ID, earlier.Args
+		if trial.SameDigest(earlier.Digest, p.Digest) {
+			p.Digest = earlier.Digest
+		}
 		if diff := trial.Differences(earlier, p); len(diff) > 0 {
 			return nil, &ChangedError{dir, diff}
 		}

@@ -3,6 +3,8 @@ package sweep
 import (
 	"fmt"
 	"strings"
+
+	"spate/internal/trial"
 )
 
 // Changes names what differs between the plan a folder was made for and another.
@@ -109,8 +111,8 @@ func changedPoints(p, o *Plan) []string {
 // changedDigests finds what changed behind the same words.
 func changedDigests(p, o *Plan) []string {
 	for i := range p.Points {
-		if p.Points[i].Digest != o.Points[i].Digest {
-			return []string{"the flags of point " + p.Points[i].String() + " amount to other settings: a file, the environment or spate itself has changed"}
+		if !trial.SameDigest(p.Points[i].Digest, o.Points[i].Digest) {
+			return []string{"the flags of point " + p.Points[i].String() + " amount to other settings: a file, the environment or a default of spate has changed"}
 		}
 	}
 	return nil

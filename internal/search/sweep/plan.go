@@ -1,9 +1,6 @@
 package sweep
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -185,7 +182,7 @@ func (p *Plan) check(file string, resolve Resolve) error {
 		if err != nil {
 			return fmt.Errorf("%s%w", p.where(file, pt, err), err)
 		}
-		pt.Digest = digest(cfg)
+		pt.Digest = trial.Digest(cfg)
 	}
 	return nil
 }
@@ -205,18 +202,6 @@ func (p *Plan) where(file string, pt *Point, err error) string {
 		return "point " + text + ": "
 	}
 	return ""
-}
-
-// digest is a short name for settings; what differs from run to run anyway is left out.
-func digest(cfg *config.Bench) string {
-	c := cfg.Redacted()
-	c.Given, c.Load.RequestIDPrefix = nil, ""
-	raw, err := json.Marshal(c)
-	if err != nil {
-		return "" // cannot be: bench writes the same to every run folder
-	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:6])
 }
 
 // Server finds a server by name, nil when the sweep has none.

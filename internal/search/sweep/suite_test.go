@@ -283,7 +283,7 @@ func TestChangesAreNamed(t *testing.T) {
 			return planned(t, "", "--config", file, "--isl", "1,2")
 		}
 		got := write("num-prompts: 3").Changes(write("num-prompts: 4"))
-		if len(got) != 1 || !strings.Contains(got[0], "a file, the environment or spate itself has changed") {
+		if len(got) != 1 || !strings.Contains(got[0], "a file, the environment or a default of spate has changed") {
 			t.Errorf("got %v", got)
 		}
 	})
