@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -19,7 +16,6 @@ import (
 	"spate/internal/search/sweep"
 	"spate/internal/trial"
 	"spate/internal/view/report"
-	"spate/internal/view/table"
 )
 
 // runSweep plans, measures what is left, and shows the results.
@@ -146,33 +142,6 @@ func concludeSweep(p Process, o *sweepOptions, f *sweep.Folder, out *sweep.Outco
 	return exit{ExitFailed}
 }
 
-// sideBySide is the results as a table: on a terminal of this width one that fits it, elsewhere (0) in Markdown
-// with everything. What it says in sentences is for reports.
-func sideBySide(b *bytes.Buffer, f *sweep.Folder, out *sweep.Outcome, width int) error {
-	b.WriteByte('\n')
-	var err error
-	switch repeats := f.Plan.Repeat > 1; {
-	case width == 0:
-		if repeats {
-			b.WriteString("Medians of each point\n\n")
-			err = sweep.Table(b, f.Plan, out.Entries)
-			b.WriteByte('\n')
-		}
-		return errors.Join(err, table.Markdown(b, out.Entries, table.Options{}))
-	case repeats: // every run was told as it ended
-		b.WriteString("Medians of each point\n\n")
-		head, rows := sweep.Medians(f.Plan, out.Entries)
-		err = table.Fit(b, head, rows, slices.Index(head, "verdict")+1, width)
-	default:
-		err = table.Text(b, out.Entries, width)
-	}
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(b, "latencies are in ms; everything in one table: spate report %s -o table.md\n", filepath.Join(f.Dir, "runs"))
-	return nil
-}
-
 // width is that of the terminal on standard output; 0: it is none.
 func (p Process) width() int {
 	f, ok := p.raw().(*os.File)
@@ -189,12 +158,8 @@ func (p Process) width() int {
 // sweepTables prints the results side by side and writes the reports that were asked for.
 func sweepTables(p Process, o *sweepOptions, f *sweep.Folder, out *sweep.Outcome) error {
 	var b bytes.Buffer
-	err := sideBySide(&b, f, out, p.width())
-	if err != nil {
+	if err := f.WriteTables(&b, out.Entries, p.width()); err != nil {
 		return err
-	}
-	if why := sweep.Reasons(f.Plan, out.Entries); len(why) > 0 {
-		fmt.Fprintf(&b, "\nWhy not every run is VALID\n\n- %s\n", strings.Join(why, "\n- "))
 	}
 	if _, err := p.Stdout.Write(b.Bytes()); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
