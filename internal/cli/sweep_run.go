@@ -15,6 +15,7 @@ import (
 	"spate/internal/safe/secret"
 	"spate/internal/search/sweep"
 	"spate/internal/trial"
+	"spate/internal/view"
 	"spate/internal/view/report"
 )
 
@@ -165,7 +166,7 @@ func sweepTables(p Process, o *sweepOptions, f *sweep.Folder, out *sweep.Outcome
 		return fmt.Errorf("write to standard output: %w", err)
 	}
 	for _, path := range o.outputs {
-		if err := writeReport(path, out.Entries, reportFlags{}); err != nil {
+		if err := writeReport(path, out.Entries, view.Options{}); err != nil {
 			return err
 		}
 		say(p.Stderr, "wrote %s\n", path)
