@@ -11,7 +11,7 @@ var levels = []struct {
 	{"what to send, when, to whom; what came back; the names of figures; an engine", []string{"view/chart", "send/client", "figure", "host/launch", "host/probe", "send/proxy", "call/recorder", "load/schedule", "search/suggest", "sim", "load/workload"}},
 	{"sending, judging, settings; engines at work", []string{"settings/config", "send/driver", "host/observe", "sim/cluster", "judge/verdict"}},
 	{"the file of a run; reading command lines; an embedded server", []string{"settings/flags", "load/build", "result", "sim/engineconf", "sim/serve"}},
-	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"selftest/accuracy", "selftest/alarms", "result/harvest", "result/interop", "forecast/profile", "sim/wall", "trial"}},
+	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"selftest/accuracy", "selftest/alarms", "result/harvest", "result/interop", "forecast/profile", "sim/wall", "load/dataset", "trial"}},
 	{"views; what was not measured; a simulated server", []string{"judge/explain", "forecast/predict", "result/runs", "search/capacity", "sim/instance"}},
 	{"fitting the simulator; asking it what to run; results side by side", []string{"forecast/calibrate", "selftest/trials", "judge/compare", "view/curve", "settings/dialect", "forecast/sizing", "view/report", "result/store", "view/table"}},
 	{"one whole run; charts without a browser; what users have as rows", []string{"bench", "forecast/evidence", "search/sweep", "view/page", "view/picture"}},
