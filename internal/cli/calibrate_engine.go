@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -85,17 +87,21 @@ func (o *calibrateOptions) run(p Process, args []string) error {
 	if o.prefix || o.cold {
 		o.given.Server.PrefixCaching = &o.prefix
 	}
-	in, err := o.gather(p, args)
+	note := func(format string, a ...any) { say(p.Stderr, format+"\n", a...) }
+	in, err := (&evidence.Reader{ReadFile: p.ReadFile, Stdin: p.Stdin, Given: o.given, Note: note}).Gather(args)
 	if err != nil {
+		if _, given := errors.AsType[*evidence.GivenError](err); given {
+			return usage{"spate calibrate", err}
+		}
 		return err
 	}
 	debug.SetGCPercent(400) // thousands of short-lived servers, and memory to spare
 	if o.rows != "" {
-		if err := saveRows(in.file, o.rows); err != nil {
+		if err := saveRows(in.File, o.rows); err != nil {
 			return err
 		}
 	}
-	done, err := in.calibrate(o, func(format string, a ...any) { say(p.Stderr, format+"\n", a...) })
+	done, err := in.Calibrate(calibrate.Options{Seed: o.seed, Cross: o.cross, Only: o.only, Progress: note})
 	if err != nil {
 		return err
 	}
@@ -103,14 +109,14 @@ func (o *calibrateOptions) run(p Process, args []string) error {
 		return err
 	}
 	if o.report != "" {
-		if err := saveFidelity(in.file, done, o.report); err != nil {
+		if err := saveFidelity(in.File, done, o.report); err != nil {
 			return err
 		}
 	}
-	if len(in.file.Rows) == 0 {
+	if len(in.File.Rows) == 0 {
 		return stepsSummary(p, done)
 	}
-	return calibrate.Summary(p.Stdout, in.file, done)
+	return calibrate.Summary(p.Stdout, in.File, done)
 }
 
 func saveProfiles(p Process, done *calibrate.Outcome, folder string) error {
@@ -167,4 +173,31 @@ func profileFiles(path string) ([]string, error) {
 	}
 	slices.Sort(files)
 	return files, nil
+}
+
+// stepsSummary tells what an engine's steps alone gave.
+func stepsSummary(p Process, done *calibrate.Outcome) error {
+	for _, prof := range done.Profiles {
+		say(p.Stdout, "%s\n", prof.Name)
+		for _, q := range prof.Params {
+			state := fmt.Sprintf("%s to %s", round3(q.Low), round3(q.High))
+			if !q.Free {
+				state = "expected, not determined"
+			}
+			say(p.Stdout, "  %-10s %10s %-12s %s\n", q.Name, round3(q.Value), q.Unit, state)
+		}
+	}
+	return nil
+}
+
+// saveRows keeps the rows that were made, for another day.
+func saveRows(f *predict.File, path string) error {
+	data, err := json.MarshalIndent(f, "", " ")
+	if err != nil {
+		return fmt.Errorf("writing the rows: %w", err)
+	}
+	if err := result.Save(path, append(data, '\n'), false); err != nil {
+		return fmt.Errorf("saving %s: %w", path, err)
+	}
+	return nil
 }

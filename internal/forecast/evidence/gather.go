@@ -1,4 +1,4 @@
-package cli
+package evidence
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -14,7 +15,6 @@ import (
 	"strings"
 
 	"spate/internal/forecast/calibrate"
-	"spate/internal/forecast/evidence"
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/result"
@@ -22,22 +22,39 @@ import (
 	"spate/internal/safe/infile"
 )
 
-// material is what calibration works with.
-type material struct {
-	file   *predict.File
-	steps  map[string][]evidence.Step // by group
+// Material is what calibration works with.
+type Material struct {
+	File *predict.File // rows that were measured
+
+	steps  map[string][]Step // by group
 	source string
 	digest string
 }
 
-// gather reads rows files, and everything else as evidence.
-func (o *calibrateOptions) gather(p Process, paths []string) (*material, error) {
-	in := &material{file: &predict.File{Engines: map[string]profile.Facts{}}}
+// Reader reads what users have: rows files, results of any tool, engines' logs.
+type Reader struct {
+	ReadFile func(name string) ([]byte, error)
+	Stdin    io.Reader
+	Given    Given                            // what the user says of it
+	Note     func(format string, args ...any) // told what was found and left out, a line each
+}
+
+// GivenError says that what the user says of the evidence cannot be.
+type GivenError struct{ err error }
+
+func (e *GivenError) Error() string { return e.err.Error() }
+
+// Unwrap is why.
+func (e *GivenError) Unwrap() error { return e.err }
+
+// Gather reads rows files, and everything else as
+func (r *Reader) Gather(paths []string) (*Material, error) {
+	in := &Material{File: &predict.File{Engines: map[string]profile.Facts{}}}
 	var names, others []string
 	sum := sha256.New()
 	for _, path := range paths {
 		names = append(names, filepath.Base(path))
-		data, ok := rowsFile(p, path)
+		data, ok := r.rowsFile(path)
 		if !ok {
 			others = append(others, path)
 			continue
@@ -53,10 +70,10 @@ func (o *calibrateOptions) gather(p Process, paths []string) (*material, error) 
 	}
 	in.source = strings.Join(names, ", ")
 	if len(others) > 0 {
-		if err := in.evidence(p, o, others); err != nil {
+		if err := r.evidence(in, others); err != nil {
 			return nil, err
 		}
-		made, err := json.Marshal(in.file)
+		made, err := json.Marshal(in.File)
 		if err != nil {
 			return nil, fmt.Errorf("keeping the rows: %w", err)
 		}
@@ -67,11 +84,11 @@ func (o *calibrateOptions) gather(p Process, paths []string) (*material, error) 
 }
 
 // rowsFile is the content of a file that looks like rows.
-func rowsFile(p Process, path string) ([]byte, bool) {
+func (r *Reader) rowsFile(path string) ([]byte, bool) {
 	if !strings.HasSuffix(path, ".json") {
 		return nil, false
 	}
-	data, err := p.ReadFile(path)
+	data, err := r.ReadFile(path)
 	if err != nil {
 		return nil, false // reading it as evidence says what is wrong
 	}
@@ -88,20 +105,20 @@ func rowsFile(p Process, path string) ([]byte, bool) {
 }
 
 // add joins the rows of another file.
-func (in *material) add(f *predict.File) error {
+func (in *Material) add(f *predict.File) error {
 	for name, facts := range f.Engines {
-		if _, taken := in.file.Engines[name]; taken {
+		if _, taken := in.File.Engines[name]; taken {
 			return fmt.Errorf("another file has an engine of the name %q, too", name)
 		}
-		in.file.Engines[name] = facts
+		in.File.Engines[name] = facts
 	}
-	in.file.Rows = append(in.file.Rows, f.Rows...)
+	in.File.Rows = append(in.File.Rows, f.Rows...)
 	return nil
 }
 
 // evidence reads results and logs, and tells what was left out.
-func (in *material) evidence(p Process, o *calibrateOptions, paths []string) error {
-	set, err := runs.Read(paths, p.Stdin)
+func (r *Reader) evidence(in *Material, paths []string) error {
+	set, err := runs.Read(paths, r.Stdin)
 	if err != nil {
 		return err
 	}
@@ -109,19 +126,19 @@ func (in *material) evidence(p Process, o *calibrateOptions, paths []string) err
 	if err != nil {
 		return err
 	}
-	found, err := evidence.Collect(set.Entries, logs, o.given)
+	found, err := Collect(set.Entries, logs, r.Given)
 	if err != nil {
-		return usage{"spate calibrate", err}
+		return &GivenError{err}
 	}
-	tellLeft(p, found.Left)
+	r.tellLeft(found.Left)
 	for _, n := range found.Notes {
-		say(p.Stderr, "note: %s\n", n)
+		r.Note("note: %s", n)
 	}
 	steps := 0
 	for _, list := range found.Steps {
 		steps += len(list)
 	}
-	say(p.Stderr, "rows: %d of %d results; steps: %d\n", len(found.File.Rows), found.Results, steps)
+	r.Note("rows: %d of %d results; steps: %d", len(found.File.Rows), found.Results, steps)
 	switch {
 	case found.Results == 0 && steps == 0:
 		return fmt.Errorf("nothing to calibrate with in %s: neither results nor steps of an engine (spate import shows what is read)", strings.Join(paths, ", "))
@@ -133,7 +150,7 @@ func (in *material) evidence(p Process, o *calibrateOptions, paths []string) err
 }
 
 // tellLeft says what was left out and why, each reason once.
-func tellLeft(p Process, list []evidence.Left) {
+func (r *Reader) tellLeft(list []Left) {
 	var reasons []string
 	ids := map[string][]string{}
 	for _, l := range list {
@@ -142,17 +159,17 @@ func tellLeft(p Process, list []evidence.Left) {
 		}
 		ids[l.Reason] = append(ids[l.Reason], l.ID)
 	}
-	for _, r := range reasons {
-		which := ids[r][0]
-		if n := len(ids[r]) - 1; n > 0 {
+	for _, why := range reasons {
+		which := ids[why][0]
+		if n := len(ids[why]) - 1; n > 0 {
 			which += fmt.Sprintf(" and %d more", n)
 		}
-		say(p.Stderr, "left out %s: %s\n", which, r)
+		r.Note("left out %s: %s", which, why)
 	}
 }
 
 // engineLogs reads the starts and steps of engines from files and folders.
-func engineLogs(paths []string) ([]*evidence.Log, error) {
+func engineLogs(paths []string) ([]*Log, error) {
 	var files []string
 	for _, path := range paths {
 		if path == "-" {
@@ -168,9 +185,9 @@ func engineLogs(paths []string) ([]*evidence.Log, error) {
 			return nil, fmt.Errorf("looking for engine logs: %w", err)
 		}
 	}
-	var out []*evidence.Log
+	var out []*Log
 	for _, name := range files {
-		logs, err := engineLog(name)
+		logs, err := readEngineLog(name)
 		if err != nil {
 			return nil, fmt.Errorf("looking for engine logs: %w", err)
 		}
@@ -179,31 +196,30 @@ func engineLogs(paths []string) ([]*evidence.Log, error) {
 	return out, nil
 }
 
-func engineLog(name string) ([]*evidence.Log, error) {
+func readEngineLog(name string) ([]*Log, error) {
 	f, err := infile.Open(name, infile.MaxImport)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // only read from
-	return evidence.ReadLog(name, f)
+	return ReadLog(name, f)
 }
 
 // ownFiles are the files of a run folder, which hold no engine's log.
 var ownFiles = []string{result.RecordsFile, result.ResultFile, result.RunFile, result.EnvironmentFile, result.CommandFile}
 
-// calibrate fits rows, with what steps tell; servers that only logged steps get a profile from these.
-func (in *material) calibrate(o *calibrateOptions, progress func(string, ...any)) (*calibrate.Outcome, error) {
-	opt := calibrate.Options{
-		Source: in.source, Digest: in.digest, Seed: o.seed, Cross: o.cross, Only: o.only, Progress: progress,
-	}
+// Calibrate fits rows, with what steps tell; servers that only logged steps get a profile from these. The source is
+// filled in.
+func (in *Material) Calibrate(opt calibrate.Options) (*calibrate.Outcome, error) {
+	opt.Source, opt.Digest = in.source, in.digest
 	told := map[string][]calibrate.Told{}
 	var alone []*profile.Profile
 	for _, name := range slices.Sorted(maps.Keys(in.steps)) {
-		r, err := evidence.Regress(name, in.file.Engines[name], in.steps[name])
+		r, err := Regress(name, in.File.Engines[name], in.steps[name])
 		if err != nil {
 			return nil, fmt.Errorf("steps of %s: %w", name, err)
 		}
-		progress("%s: step time from %d steps, %.1f %% noise", name, r.Steps, 100*r.Noise)
+		opt.Progress("%s: step time from %d steps, %.1f %% noise", name, r.Steps, 100*r.Noise)
 		if in.hasRows(name) {
 			told[name] = r.Told()
 			continue
@@ -212,12 +228,12 @@ func (in *material) calibrate(o *calibrateOptions, progress func(string, ...any)
 		prof.Provenance.Digest = in.digest
 		alone = append(alone, prof)
 	}
-	if len(in.file.Rows) == 0 {
+	if len(in.File.Rows) == 0 {
 		return &calibrate.Outcome{Profiles: alone}, nil
 	}
-	run := func() (*calibrate.Outcome, error) { return calibrate.Run(in.file, opt) }
+	run := func() (*calibrate.Outcome, error) { return calibrate.Run(in.File, opt) }
 	if len(told) > 0 {
-		run = func() (*calibrate.Outcome, error) { return calibrate.RunTold(in.file, told, opt) }
+		run = func() (*calibrate.Outcome, error) { return calibrate.RunTold(in.File, told, opt) }
 	}
 	done, err := run()
 	if err != nil {
@@ -227,33 +243,6 @@ func (in *material) calibrate(o *calibrateOptions, progress func(string, ...any)
 	return done, nil
 }
 
-func (in *material) hasRows(group string) bool {
-	return slices.ContainsFunc(in.file.Rows, func(r predict.Row) bool { return r.Group == group })
-}
-
-// stepsSummary tells what an engine's steps alone gave.
-func stepsSummary(p Process, done *calibrate.Outcome) error {
-	for _, prof := range done.Profiles {
-		say(p.Stdout, "%s\n", prof.Name)
-		for _, q := range prof.Params {
-			state := fmt.Sprintf("%s to %s", round3(q.Low), round3(q.High))
-			if !q.Free {
-				state = "expected, not determined"
-			}
-			say(p.Stdout, "  %-10s %10s %-12s %s\n", q.Name, round3(q.Value), q.Unit, state)
-		}
-	}
-	return nil
-}
-
-// saveRows keeps the rows that were made, for another day.
-func saveRows(f *predict.File, path string) error {
-	data, err := json.MarshalIndent(f, "", " ")
-	if err != nil {
-		return fmt.Errorf("writing the rows: %w", err)
-	}
-	if err := result.Save(path, append(data, '\n'), false); err != nil {
-		return fmt.Errorf("saving %s: %w", path, err)
-	}
-	return nil
+func (in *Material) hasRows(group string) bool {
+	return slices.ContainsFunc(in.File.Rows, func(r predict.Row) bool { return r.Group == group })
 }
