@@ -111,7 +111,7 @@ func complain(w io.Writer, command string, err error) {
 
 // say prints for people, without what a terminal would obey; when it is gone there is nobody left to tell.
 func say(w io.Writer, format string, args ...any) {
-	_, _ = io.WriteString(w, escape.Terminal(fmt.Sprintf(format, args...)))
+	escape.Print(w, format, args...)
 }
 
 // raw is standard output for bytes that are no text, such as a picture.

@@ -346,10 +346,10 @@ func itemVerdict(it *store.Item) string { return it.Judged().Verdict() }
 // column is a figure or, where there is none of that name, a label or setting.
 func column(e *runs.Entry, name string) string {
 	if _, ok := e.Result.Metrics.Get(name); ok {
-		return cell(e.Result.Metrics, name)
+		return e.Result.Metrics.Cell(name)
 	}
 	if _, ok := e.Result.Extra.Get(name); ok {
-		return cell(e.Result.Extra, name)
+		return e.Result.Extra.Cell(name)
 	}
 	return dash(oneLine(e.Setting(name)))
 }

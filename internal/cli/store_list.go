@@ -84,7 +84,7 @@ func listTable(ctx context.Context, w io.Writer, s *store.Store, items []store.I
 			}
 		default:
 			for _, name := range usualColumns {
-				row = append(row, cell(it.Figures, name))
+				row = append(row, it.Figures.Cell(name))
 			}
 			row = append(row, labelText(it.Labels))
 		}

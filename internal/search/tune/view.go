@@ -25,11 +25,6 @@ type View struct {
 	doubt bool // it was said that the simulator is not heard any more
 }
 
-// say prints what names may be part of, without what a terminal would obey; when it is gone there is nobody left to tell.
-func (v *View) say(format string, args ...any) {
-	_, _ = io.WriteString(v.W, escape.Terminal(fmt.Sprintf(format, args...)))
-}
-
 // Show tells where the search stands.
 func (v *View) Show(pr Progress) {
 	if v.began.IsZero() {
@@ -41,20 +36,20 @@ func (v *View) Show(pr Progress) {
 	}
 	if pr.Earlier {
 		v.had = len(pr.History)
-		v.say("%d steps of an earlier sitting are in the journal; going on\n", v.had)
+		escape.Print(v.W, "%d steps of an earlier sitting are in the journal; going on\n", v.had)
 		return
 	}
 	if pr.Last != nil {
 		v.row(pr)
 		if why := pr.Tuner.Doubt(pr.History); why != "" && !v.doubt {
 			v.doubt = true
-			v.say("%s\n", why)
+			escape.Print(v.W, "%s\n", why)
 		}
 	}
 	if pr.Now != nil {
 		text := v.status(pr)
 		if v.TTY {
-			v.say("%s", text)
+			escape.Print(v.W, "%s", text)
 			v.drawn = true
 		}
 	}
@@ -69,7 +64,7 @@ func (v *View) row(pr Progress) {
 		if v.Virtual {
 			took = "would take"
 		}
-		v.say("%4s  %-7s  %5s  %9s  %12s  %10s  %s\n", "step", "phase", "trial", "rate/s", v.File.Objective.Title(), took, "")
+		escape.Print(v.W, "%4s  %-7s  %5s  %9s  %12s  %10s  %s\n", "step", "phase", "trial", "rate/s", v.File.Objective.Title(), took, "")
 	}
 	rate := "-"
 	switch {
@@ -93,7 +88,7 @@ func (v *View) row(pr Progress) {
 	if left := v.left(pr.History); left > 0 {
 		text += fmt.Sprintf("  [%s left]", left.Round(time.Second))
 	}
-	v.say("%4d  %-7s  %5d  %9s  %12s  %9.1fs  %s\n", o.N, o.Phase, o.Trial, rate, value, o.TookS, text)
+	escape.Print(v.W, "%4d  %-7s  %5d  %9s  %12s  %9.1fs  %s\n", o.N, o.Phase, o.Trial, rate, value, o.TookS, text)
 }
 
 // status is what runs now.
