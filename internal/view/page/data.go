@@ -73,6 +73,7 @@ type runData struct {
 
 	time []string // names of its charts
 	host []string // those about the client's own host
+	lack string   // why the records could not be read
 }
 
 func (d *data) has(key string) bool { _, ok := d.Charts[key]; return ok }
@@ -154,7 +155,7 @@ func (d *data) overTime(i int, e *runs.Entry, bars int, records recordsOf) ([]cu
 	}
 	recs, err := records(e)
 	if err != nil {
-		recs = nil // the run says so itself, and its summary is complete without them
+		recs, r.lack = nil, err.Error() // its summary is complete without them
 	}
 	var seen []observe.Series
 	if e.Run.Dir != "" {

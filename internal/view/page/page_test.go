@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -329,6 +330,18 @@ func TestLargeRunsStaySmall(t *testing.T) {
 	few := big().page(t, Options{MaxBars: 2000})
 	if d := charts(t, few); d.Runs[0].Waterfall.Total != 100_000 || len(few) > 300_000 {
 		t.Errorf("2,000 bars of %d take %d bytes", d.Runs[0].Waterfall.Total, len(few))
+	}
+}
+
+// TestPageSaysWhatItLacks: a log too large for charts of single requests is told, not passed over.
+func TestPageSaysWhatItLacks(t *testing.T) {
+	var out bytes.Buffer
+	none := func(*runs.Entry) ([]call.Record, error) { return nil, errors.New("the log has 5 GB") }
+	if err := write(&out, big().entries, Options{}, none); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "No charts of single requests: the log has 5 GB") {
+		t.Error("the page does not say why it has no charts of single requests")
 	}
 }
 

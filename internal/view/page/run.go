@@ -63,6 +63,9 @@ func newRun(i int, name string, e *runs.Entry, d *data, opt Options) *runView {
 			v.Explain = append(v.Explain, s)
 		}
 	}
+	if why := d.Runs[i].lack; why != "" {
+		v.Problems = append(v.Problems, "No charts of single requests: "+why)
+	}
 	for _, p := range e.Result.Problems {
 		v.Problems = append(v.Problems, p.Text)
 	}
