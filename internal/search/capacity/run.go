@@ -43,14 +43,14 @@ func (r *Prober) Run(ctx context.Context) (stopped bool, err error) {
 			continue
 		}
 		if made > 0 {
-			r.rest(ctx)
+			trial.Pause(ctx, r.Stop, r.Pause)
 		}
-		if r.over(ctx) {
+		if trial.Stopped(ctx, r.Stop) {
 			return true, nil
 		}
 		made++
 		obs, err := r.probe(ctx, key, probe)
-		if r.over(ctx) {
+		if trial.Stopped(ctx, r.Stop) {
 			return true, nil
 		}
 		if err != nil {
@@ -63,30 +63,6 @@ func (r *Prober) Run(ctx context.Context) (stopped bool, err error) {
 func (r *Prober) take(obs *Observation, earlier bool) {
 	r.Search.Observe(*obs)
 	r.Took(obs, earlier)
-}
-
-// over reports whether no more probe is to be made.
-func (r *Prober) over(ctx context.Context) bool {
-	select {
-	case <-r.Stop:
-		return true
-	case <-ctx.Done():
-		return true
-	default:
-		return false
-	}
-}
-
-// rest lets the server settle.
-func (r *Prober) rest(ctx context.Context) {
-	if r.Pause <= 0 {
-		return
-	}
-	select {
-	case <-ctx.Done():
-	case <-r.Stop:
-	case <-time.After(r.Pause):
-	}
 }
 
 // earlier are the probes of earlier sittings whose results are still there.

@@ -77,13 +77,7 @@ func Run(ctx context.Context, f *Folder, o Options) (*Outcome, error) {
 
 // over reports whether nothing more is to be measured.
 func (s *sitting) over(ctx context.Context) bool {
-	select {
-	case <-s.Stop:
-		s.out.Stopped = true
-	case <-ctx.Done():
-		s.out.Stopped = true
-	default:
-	}
+	s.out.Stopped = s.out.Stopped || trial.Stopped(ctx, s.Stop)
 	return s.out.Stopped || s.out.GaveUp
 }
 
@@ -141,7 +135,7 @@ func (s *sitting) failGroup(ctx context.Context, left []Step, err error) error {
 // step makes one measurement.
 func (s *sitting) step(ctx context.Context, st Step) error {
 	if s.measured > 0 {
-		s.pause(ctx, s.Plan.Cooldown)
+		trial.Pause(ctx, s.Stop, s.Plan.Cooldown)
 		if s.over(ctx) {
 			return nil
 		}
@@ -244,20 +238,6 @@ func (s *sitting) tell(r Row) {
 func (s *sitting) rest() time.Duration {
 	each := time.Since(s.began) / time.Duration(max(1, s.measured))
 	return (each * time.Duration(s.of-s.n)).Round(time.Second)
-}
-
-// pause waits; the user's word ends it.
-func (s *sitting) pause(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	case <-s.Stop:
-	}
 }
 
 // collect lists the results, those of earlier sittings too, point by point.

@@ -134,7 +134,7 @@ func Run(ctx context.Context, d *Folder, t *Tuner, r Runner, o Options) (stopped
 		if err != nil || !more {
 			return false, errors.Join(err, d.over(err))
 		}
-		if isStopped(ctx, o.Stop) {
+		if trial.Stopped(ctx, o.Stop) {
 			return true, nil
 		}
 		if step.Phase == Trial && step.Trial > 0 && o.Prior != nil && d.Advice == nil {
@@ -148,7 +148,7 @@ func Run(ctx context.Context, d *Folder, t *Tuner, r Runner, o Options) (stopped
 		}
 		show(Progress{Now: &step, History: d.History, Tuner: t})
 		obs, err := r.Try(ctx, step)
-		if isStopped(ctx, o.Stop) {
+		if trial.Stopped(ctx, o.Stop) {
 			return true, err
 		}
 		if err != nil {
@@ -181,15 +181,4 @@ func (d *Folder) over(err error) error {
 		return nil
 	}
 	return d.NoteData(eventEnd, "", struct{}{})
-}
-
-func isStopped(ctx context.Context, stop <-chan struct{}) bool {
-	select {
-	case <-stop:
-		return true
-	case <-ctx.Done():
-		return true
-	default:
-		return false
-	}
 }

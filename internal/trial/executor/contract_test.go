@@ -356,6 +356,19 @@ func TestLaunchedSharesServers(t *testing.T) {
 	}
 }
 
+// TestADeadServerIsTheReason: also where nobody looks at the run while it goes.
+func TestADeadServerIsTheReason(t *testing.T) {
+	p := settings(t, "--num-prompts", "4")
+	p.Server = started(t, "dies")
+	res, err := starter(t, nil).Try(t.Context(), p)
+	if err == nil || !strings.HasPrefix(err.Error(), "the server died (cuda): CUDA error: device-side assert triggered; the command was ") {
+		t.Errorf("got %v", err)
+	}
+	if _, recs := kept(t, p); len(recs) != 4 || res == nil {
+		t.Errorf("%v, %d records", res, len(recs))
+	}
+}
+
 // TestManyRunsKeepWhatTheyPrint: nothing of a run of many goes to standard output.
 func TestManyRunsKeepWhatTheyPrint(t *testing.T) {
 	p := settings(t, "--sim", "--sim-ttft", "1ms", "--sim-itl", "1ms")
