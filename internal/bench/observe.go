@@ -267,14 +267,8 @@ func (s *session) settings() verdict.Settings {
 // sharesPrefixes reports whether a workload's prompts begin alike on purpose: then what a prefix cache
 // saves is what is measured, not what spoils the measurement.
 func sharesPrefixes(d *config.Dataset) bool {
-	switch d.Name {
-	case config.DatasetSonnet, config.DatasetRepetition, config.DatasetShared, config.DatasetMultiTurn, config.DatasetAgentic,
-		config.DatasetTimedTrace, config.DatasetMooncake:
-		return true
-	case config.DatasetRandom, config.DatasetRandomMM:
-		return d.Random.PrefixLen > 0
-	}
-	return false
+	k := d.Kind()
+	return k.Alike || k.Random && d.Random.PrefixLen > 0
 }
 
 // judge gives the verdict on the finished run.

@@ -36,7 +36,7 @@ func NewLoad(c *config.Bench, p Prompts) (*Load, error) {
 	if n := c.Load.NumPrompts; n < 0 || n > maxPrompts {
 		return nil, fmt.Errorf("--num-prompts has to be between 1 and %d for a prediction", maxPrompts)
 	}
-	if c.Dataset.Talks() {
+	if c.Dataset.Kind().Talks {
 		return nil, errors.New("conversations are not predicted: what a turn asks depends on the answer before")
 	}
 	l := &Load{Rate: float64(c.Load.RequestRate), Seed: uint64(c.Load.Seed), Grace: c.Load.GracePeriod, source: newSource(c, p)}

@@ -11,6 +11,7 @@ import (
 	"spate/internal/load/media"
 	"spate/internal/load/schedule"
 	"spate/internal/load/workload"
+	"spate/internal/send/protocol"
 	"spate/internal/settings/config"
 )
 
@@ -78,6 +79,24 @@ func Planned(c *config.Bench, n int, times func() ([]time.Duration, error)) (*Ar
 	return Timed(&c.Load, list)
 }
 
+// Timed plans requests at the dataset's own times.
+func Timed(c *config.Load, times []time.Duration) (*Arrivals, error) {
+	p, err := schedule.Trace(times)
+	if err != nil {
+		return nil, err
+	}
+	a := &Arrivals{Plan: p, Text: fmt.Sprintf("%d requests at the times of the trace, over %v", len(times), times[len(times)-1].Round(time.Millisecond))}
+	if c.MaxConcurrency != nil {
+		a.Plan = a.Plan.Capped(*c.MaxConcurrency)
+		a.Text += fmt.Sprintf(", %d at a time", *c.MaxConcurrency)
+	}
+	if c.Duration > 0 {
+		a.Plan = a.Plan.For(c.Duration)
+		a.Text += fmt.Sprintf(", for %v", c.Duration)
+	}
+	return a, nil
+}
+
 // slept is schedule.Slept, without end where n is 0.
 func slept(n int, rate, burst float64, seed uint32) (schedule.Plan, error) {
 	if n > 0 {
@@ -98,41 +117,27 @@ func rated(n int, rate float64) string {
 // Workload translates the dataset's settings. open opens its file; untokenized behaves as vLLM without a
 // tokenizer.
 func Workload(c *config.Bench, open func(path string) (workload.File, error), untokenized bool) workload.Config {
-	d := &c.Dataset
+	d, p := &c.Dataset, c.Target.Backend.Protocol()
 	w := workload.Config{
 		Dataset: d.Name, N: c.Load.NumPrompts, Seed: uint64(c.Load.Seed), Path: d.Path, Open: open,
-		IDs: c.Body.PromptTokenIDs, Chat: c.Target.Backend.Chat(), SkipTemplate: d.SkipChatTemplate,
-		SkipTokenizer: untokenized, NoOversample: d.NoOversample, NoShuffle: d.DisableShuffle, Salt: d.Salt,
-		NamePrefix: c.Load.RequestIDPrefix, Era: workload.Head,
+		IDs: c.Body.PromptTokenIDs, TakesIDs: p.IDs, Chat: c.Target.Backend.Chat(), Speech: p.Family == protocol.Audio,
+		SkipTemplate: d.SkipChatTemplate, SkipTokenizer: untokenized, NoOversample: d.NoOversample, NoShuffle: d.DisableShuffle,
+		Salt: d.Salt, NamePrefix: c.Load.RequestIDPrefix, Era: workload.Head, SelfTimed: c.SelfTimed(),
 	}
-	if w.N == 0 && !d.AllRows() {
+	if w.N == 0 && !d.Kind().AllRows {
 		w.N, w.Endless = 1000, true // bounded by time
 	}
 	w.Endless = w.Endless || c.Load.NumPrompts == 0 && (c.Load.Duration > 0 || len(c.Load.Stages) > 0)
-	switch d.Name {
-	case config.DatasetRandom:
-		w.Input, w.Output, w.Prefix = d.Random.InputLen, d.Random.OutputLen, d.Random.PrefixLen
-		w.Ratio = workload.Ratio(d.Random.RangeRatio)
-		switch d.Random.Meaning {
-		case config.RatioV6:
-			w.Era = workload.V6
-			if c.Output.CutsConversations() {
-				w.Least, w.LessSpecials = 1, c.Output.Compat == "sglang"
-			}
-		case config.RatioV10:
-			w.Era = workload.V10
-		}
-	case config.DatasetSonnet:
-		w.Input, w.Output, w.Prefix = d.Sonnet.InputLen, d.Sonnet.OutputLen, d.Sonnet.PrefixLen
-	case config.DatasetShareGPT:
-		w.Output = workload.FromData
-		if d.ShareGPT.OutputLen != nil {
-			w.Output = *d.ShareGPT.OutputLen
-		}
-	case config.DatasetCustom:
-		w.Output = d.Custom.OutputLen
+	w.InDist, _ = workload.ParseDist(d.InputDist) // validated before; none for an empty one
+	w.OutDist, _ = workload.ParseDist(d.OutputDist)
+	if d.Joint != "" {
+		w.Joint, _ = workload.ParseBuckets(d.Joint)
 	}
-	others(&w, c)
+	c.Fill(&w)
+	w.HF.Whole = d.NoStream
+	if w.Era == workload.V6 && c.Output.CutsConversations() {
+		w.Least, w.LessSpecials = 1, c.Output.Compat == "sglang"
+	}
 	folders := media.New(d.Path, d.MediaPath)
 	w.Media.Open = func(name string) (workload.File, error) {
 		f, err := folders.Open(name)

@@ -91,7 +91,7 @@ func TestWorkload(t *testing.T) {
 	}{
 		{"random", func(b *config.Bench) {
 			b.Dataset.Random.InputLen, b.Dataset.Random.OutputLen, b.Dataset.Random.PrefixLen = 10, 20, 3
-			b.Dataset.Random.Meaning = config.RatioV6
+			b.Dataset.Random.Meaning = workload.RatioV6
 		}, func(w workload.Config) bool {
 			return w.Input == 10 && w.Output == 20 && w.Prefix == 3 && w.Era == workload.V6 && w.N == 5 && !w.Endless
 		}},

@@ -14,6 +14,12 @@ import (
 // burstModel is the model whose calls vLLM takes from the file.
 const burstModel = "GPT-4"
 
+var burstDataset = Dataset{
+	Name: "burstgpt", Path: NeedsPath, AllRows: true, About: "token counts of a CSV trace", Timed: true,
+	open: func(c Config, tok Tokenizer, _ Template) (dataset, int, error) { return newBurst(c, tok) },
+	fill: func(c *Config, r *Run) { r.Replay.fill(c) },
+}
+
 // burst sends prompts of the lengths in a BurstGPT file. Rows are picked as pandas picks them for the seed;
 // when the file's own times are followed, they come in its order.
 type burst struct {

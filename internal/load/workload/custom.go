@@ -14,6 +14,38 @@ import (
 	"spate/internal/call"
 )
 
+var customDataset = Dataset{
+	Name: "custom", Path: NeedsPath, AllRows: true, About: "prompts in JSON lines",
+	open: func(c Config, tok Tokenizer, tmpl Template) (dataset, int, error) {
+		return newLines(c, tok, tmpl, parseLine)
+	},
+	fill: fillCustom, check: checkCustom,
+}
+
+// Custom configures prompts from a JSONL file.
+type Custom struct {
+	OutputLen            int  `json:"output_len"` // -1: the row's output_tokens
+	EnsureClientSideData bool `json:"ensure_client_side_data"`
+}
+
+func (s *Custom) flags() []Flag {
+	return []Flag{
+		tokens("custom-output-len", &s.OutputLen, "256", "output length of custom; -1 takes output_tokens from the row").as(outputLen),
+		{Name: "custom-ensure-client-side-data", VLLM: true, To: &s.EnsureClientSideData, Help: "send the images of custom_image as data, not by their address"},
+		{Name: "allowed-local-media-path", Meta: "DIR", Help: "folders, with commas between them, whose pictures, videos and sounds rows may name beside those in the dataset's own folder"},
+	}
+}
+
+func fillCustom(c *Config, r *Run) {
+	c.Output, c.Media.Inline = r.Custom.OutputLen, r.Custom.EnsureClientSideData
+}
+
+func checkCustom(r *Run, c Problems) {
+	c.Want(r.Path == "" || strings.HasSuffix(r.Path, ".jsonl"), "dataset-path", "%q does not end in .jsonl", r.Path)
+	c.Want(r.Custom.OutputLen > 0 || r.Custom.OutputLen == -1, "custom-output-len",
+		"%d is neither above 0 nor -1 (take output_tokens from the row)", r.Custom.OutputLen)
+}
+
 // custom sends the prompts of a file of JSON lines: vLLM's custom, and the datasets that are the same but
 // for where a row has its prompt (spec_bench, speed_bench). Every line is checked when the file is opened,
 // so that a bad one is named before the run; the prompts are read again when they are made.
@@ -39,11 +71,7 @@ type line struct {
 	Output json.RawMessage `json:"output_tokens"`
 }
 
-func newCustom(cfg Config, tok Tokenizer, tmpl Template) (*custom, int, error) {
-	return newLines(cfg, tok, tmpl, parseLine)
-}
-
-// newLines is newCustom for rows of another form.
+// newLines opens a file whose rows parse reads.
 func newLines(cfg Config, tok Tokenizer, tmpl Template, parse rowRule) (*custom, int, error) {
 	file, err := cfg.Open(cfg.Path)
 	if err != nil {

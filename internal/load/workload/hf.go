@@ -12,6 +12,57 @@ import (
 	"spate/internal/rng"
 )
 
+var hubDataset = Dataset{
+	Name: "hf", Path: NeedsPath, AllRows: true, About: "a dataset of the Hugging Face hub, as a local folder or file",
+	open: func(c Config, tok Tokenizer, tmpl Template) (dataset, int, error) { return newHub(c, tok, tmpl) },
+	fill: func(c *Config, r *Run) {
+		h := &r.HF
+		c.HF = HF{
+			Name: h.Name, Subset: h.Subset, Split: h.Split, MinDistance: h.BlazeditMin, MaxDistance: h.BlazeditMax, MinSeconds: float64(h.ASRMinSec),
+			Categories: strings.FieldsFunc(h.BFCLCategories, func(r rune) bool { return r == ',' || r == ' ' }),
+		}
+		if !h.ASRMaxSec.Inf() {
+			c.HF.MaxSeconds = float64(h.ASRMaxSec)
+		}
+		if h.OutputLen != nil {
+			c.Output = *h.OutputLen
+		}
+	},
+	check: func(r *Run, c Problems) {
+		h := &r.HF
+		c.Want(h.OutputLen == nil || *h.OutputLen > 0, "hf-output-len", "must be above 0")
+		c.Clash(h.BlazeditMin > h.BlazeditMax, "blazedit-min-distance", "blazedit-max-distance", "no distance lies between them")
+		c.Clash(h.ASRMinSec > h.ASRMaxSec, "asr-min-audio-len-sec", "asr-max-audio-len-sec", "no recording is as long as the one and as short as the other")
+	},
+}
+
+// Hub configures the hf dataset and its special members.
+type Hub struct {
+	Subset         string  `json:"subset,omitempty"`
+	Split          string  `json:"split,omitempty"`
+	Name           string  `json:"name,omitempty"`
+	OutputLen      *int    `json:"output_len"`
+	BlazeditMin    float64 `json:"blazedit_min_distance"`
+	BlazeditMax    float64 `json:"blazedit_max_distance"`
+	ASRMinSec      Float   `json:"asr_min_audio_len_sec"`
+	ASRMaxSec      Float   `json:"asr_max_audio_len_sec"`
+	BFCLCategories string  `json:"bfcl_categories,omitempty"`
+}
+
+func (h *Hub) flags() []Flag {
+	return []Flag{
+		{Name: "hf-subset", VLLM: true, To: &h.Subset, Help: "subset of the dataset"},
+		{Name: "hf-split", VLLM: true, To: &h.Split, Help: "split of the dataset, such as train or test"},
+		{Name: "hf-name", VLLM: true, To: &h.Name, Help: "the dataset's id on the hub, which decides how its rows are read when the path does not say it"},
+		{Name: "hf-output-len", VLLM: true, To: &h.OutputLen, Meta: "TOKENS", Help: "output length of hf; without it, the dataset's own", Like: outputLen},
+		{Name: "blazedit-min-distance", Default: "0.0", VLLM: true, To: &h.BlazeditMin, Help: "least edit distance of Blazedit's rows"},
+		{Name: "blazedit-max-distance", Default: "1.0", VLLM: true, To: &h.BlazeditMax, Help: "greatest edit distance of them"},
+		{Name: "asr-min-audio-len-sec", Default: "0.0", VLLM: true, To: &h.ASRMinSec, Meta: "SEC", Help: "leave out recordings of speech datasets that are shorter"},
+		{Name: "asr-max-audio-len-sec", Default: "inf", VLLM: true, To: &h.ASRMaxSec, Meta: "SEC", Help: "leave out those that are longer"},
+		{Name: "bfcl-categories", VLLM: true, To: &h.BFCLCategories, Help: "categories of function calls, such as simple,multiple"},
+	}
+}
+
 // HF says which part of a Hugging Face dataset is read, and how.
 type HF struct {
 	Name        string   // the dataset's id, where its path does not say it

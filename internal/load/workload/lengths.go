@@ -20,19 +20,29 @@ type Ratio struct {
 
 // ParseRatio reads --random-range-ratio: a number for both lengths, or {"input": r, "output": r}.
 func ParseRatio(s string) (Ratio, error) {
-	text := strings.TrimSpace(s)
-	if v, err := strconv.ParseFloat(text, 64); err == nil {
-		return Ratio{v, v}, nil
-	}
-	var both map[string]*float64
-	if err := json.Unmarshal([]byte(text), &both); err != nil {
-		return Ratio{}, fmt.Errorf(`range ratio %q is neither a number nor {"input": number, "output": number}`, s)
+	v, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+	both := map[string]*float64{"input": &v, "output": &v}
+	if err != nil {
+		both = nil
+		err = json.Unmarshal([]byte(s), &both)
 	}
 	in, out := both["input"], both["output"]
-	if in == nil || out == nil || len(both) != 2 {
-		return Ratio{}, fmt.Errorf(`range ratio %q must have exactly the keys "input" and "output", both numbers`, s)
+	if err != nil || in == nil || out == nil || len(both) != 2 || math.IsNaN(*in+*out) || math.IsInf(*in+*out, 0) {
+		return Ratio{}, errors.New(`want a number such as 0.2, or {"input":0.1,"output":0.3}`)
 	}
 	return Ratio{*in, *out}, nil
+}
+
+// String writes the ratio the way ParseRatio reads it.
+func (r Ratio) String() string {
+	if r.Input == r.Output {
+		text := strconv.FormatFloat(r.Input, 'f', -1, 64)
+		if !strings.Contains(text, ".") {
+			text += ".0"
+		}
+		return text
+	}
+	return fmt.Sprintf(`{"input":%v,"output":%v}`, r.Input, r.Output)
 }
 
 // span is a range of lengths, both ends included.

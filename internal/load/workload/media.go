@@ -77,6 +77,61 @@ func ParseSizes(s string) ([]PictureSize, error) {
 	return out, nil
 }
 
+var randomMMDataset = Dataset{
+	Name: "random-mm", About: "random tokens with images", Exact: true, Random: true,
+	open: func(c Config, tok Tokenizer, _ Template) (dataset, int, error) {
+		ds, err := newPictured(c, tok)
+		return ds, c.N, err
+	},
+	fill: func(c *Config, r *Run) {
+		r.Random.fill(c)
+		c.Media.Items, c.Media.Ratio = r.RandomMM.BaseItems, r.RandomMM.ItemsRatio
+		c.Media.Sizes, _ = ParseSizes(r.RandomMM.Buckets) // checked before
+		limit, _ := r.RandomMM.limits()
+		c.Media.Limit, c.Media.Videos = max(0, limit["image"]), max(0, limit["video"])
+	},
+	check: func(r *Run, c Problems) {
+		mm := &r.RandomMM
+		c.Clash(!r.Chat, "dataset-name", "backend", "pictures go into chat messages: use --backend openai-chat")
+		_, err := ParseSizes(mm.Buckets)
+		c.Want(err == nil, "random-mm-bucket-config", "%v", err)
+		_, err = mm.limits()
+		c.Want(err == nil, "random-mm-limit-mm-per-prompt", "%v", err)
+		c.Want(mm.BaseItems >= 0, "random-mm-base-items-per-request", "%d is negative", mm.BaseItems)
+		c.Want(mm.ItemsRatio >= 0 && mm.ItemsRatio <= 1, "random-mm-num-mm-items-range-ratio", "%v is not between 0 and 1", mm.ItemsRatio)
+		r.Random.check(r, c)
+	},
+}
+
+// RandomMM configures random-mm.
+type RandomMM struct {
+	BaseItems      int             `json:"base_items_per_request"`
+	ItemsRatio     float64         `json:"num_mm_items_range_ratio"`
+	LimitPerPrompt json.RawMessage `json:"limit_mm_per_prompt,omitempty"`
+	Buckets        string          `json:"bucket_config"` // a Python literal, as given
+}
+
+func (m *RandomMM) flags() []Flag {
+	return []Flag{
+		{Name: "random-mm-base-items-per-request", Default: "1", VLLM: true, To: &m.BaseItems, Help: "pictures and videos in each request of random-mm"},
+		{Name: "random-mm-num-mm-items-range-ratio", Default: "0.0", VLLM: true, To: &m.ItemsRatio, Help: "spread of their number: r draws from [n*(1-r), n*(1+r)]"},
+		{Name: "random-mm-limit-mm-per-prompt", Default: `{"image": 255, "video": 1}`, VLLM: true, To: &m.LimitPerPrompt, Help: "most of each kind"},
+		{
+			Name: "random-mm-bucket-config", Default: "{(256, 256, 1): 0.5, (720, 1280, 1): 0.5, (720, 1280, 16): 0.0}", VLLM: true,
+			To: (*Literal)(&m.Buckets), Help: "height, width and frames of pictures, and their share; several frames are a video", Meta: "DICT",
+		},
+	}
+}
+
+// limits are the most pictures and videos a request may have.
+func (m *RandomMM) limits() (map[string]int, error) {
+	limit := map[string]int{"image": 255, "video": 1}
+	if len(m.LimitPerPrompt) > 0 && json.Unmarshal(m.LimitPerPrompt, &limit) != nil {
+		return nil, fmt.Errorf("%s is not an object of whole numbers", m.LimitPerPrompt)
+	}
+	return limit, nil
+}
+
 // pictured is random-mm: random prompts with pictures of noise. Which pictures is drawn for each request
 // apart, so that requests can be made in any order.
 type pictured struct {
@@ -213,6 +268,26 @@ func videoPart(url string) any {
 
 func dataURL(kind string, data []byte) string {
 	return "data:" + kind + ";base64," + base64.StdEncoding.EncodeToString(data)
+}
+
+var imageDataset = Dataset{
+	Name: "custom_image", Path: NeedsPath, AllRows: true, About: "images in JSON lines",
+	open: func(c Config, tok Tokenizer, _ Template) (dataset, int, error) { return newAlbum(c, tok, false) },
+	fill: fillCustom,
+	check: func(r *Run, c Problems) {
+		checkCustom(r, c)
+		c.Clash(!r.Chat, "dataset-name", "backend", "images go into chat messages: use --backend openai-chat")
+	},
+}
+
+var audioDataset = Dataset{
+	Name: "custom_audio", Path: NeedsPath, AllRows: true, About: "audio in JSON lines",
+	open: func(c Config, tok Tokenizer, _ Template) (dataset, int, error) { return newAlbum(c, tok, true) },
+	fill: fillCustom,
+	check: func(r *Run, c Problems) {
+		checkCustom(r, c)
+		c.Clash(!r.Chat && !r.Speech, "dataset-name", "backend", "audio goes to --backend openai-audio, or into the messages of openai-chat")
+	},
 }
 
 // album is custom_image and custom_audio: rows of JSON lines with files beside their prompts.

@@ -3,6 +3,7 @@ package workload
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"spate/internal/call"
@@ -16,6 +17,102 @@ const (
 	maxBlock = 1 << 22
 	noVocab  = 32000 // stands in for the vocabulary when there is no tokenizer
 )
+
+var randomDataset = Dataset{
+	Name: "random", Path: OptionalPath, About: "random tokens of given lengths, or a file's conversations cut to them", Exact: true, Random: true,
+	open: func(c Config, tok Tokenizer, _ Template) (dataset, int, error) {
+		switch {
+		case c.Batch > 1:
+			return newBatched(c, tok)
+		case c.Path != "":
+			ds, err := newRecut(c, tok)
+			return ds, c.N, err
+		}
+		ds, err := newRandom(c, tok)
+		return ds, c.N, err
+	},
+	fill: func(c *Config, r *Run) {
+		r.Random.fill(c)
+		c.Batch = r.Random.BatchSize
+		switch r.Random.Meaning {
+		case RatioV6:
+			c.Era = V6
+		case RatioV10:
+			c.Era = V10
+		}
+	},
+	check: func(r *Run, c Problems) {
+		r.Random.check(r, c)
+		c.Clash(r.Random.BatchSize > 1 && !r.Pools, "random-batch-size", "backend",
+			r.Backend+" answers one prompt at a time; embedding servers take several")
+	},
+}
+
+// Random configures synthetic prompts of chosen lengths.
+type Random struct {
+	InputLen   int          `json:"input_len"`
+	OutputLen  int          `json:"output_len"`
+	PrefixLen  int          `json:"prefix_len"`
+	RangeRatio Ratio        `json:"range_ratio"`
+	Meaning    RatioMeaning `json:"range_ratio_meaning"` // once the settings are resolved: never auto
+	BatchSize  int          `json:"batch_size"`
+	NoReranker bool         `json:"no_reranker"`
+}
+
+// RatioMeaning says how a range ratio is read.
+type RatioMeaning string
+
+// Meanings of --random-range-ratio.
+const (
+	RatioAuto RatioMeaning = "auto" // head; a ratio of 1, which head refuses, is an older script's way to say fixed
+	RatioHead RatioMeaning = "head" // lengths in [len*(1-r), len*(1+r)]; 0 is fixed
+	RatioV10  RatioMeaning = "v10"  // as head, with the rounding and sampling of vLLM 0.8.4 to 0.11
+	RatioV6   RatioMeaning = "v6"   // lengths in [len*r, len]; 1 is fixed
+)
+
+func (r *Random) flags() []Flag {
+	return []Flag{
+		{Name: "random-input-len", VLLM: true, Main: true, Default: "1024", To: &r.InputLen, Meta: "TOKENS", Help: "prompt length of random prompts", Like: inputLen, Prompt: true},
+		{Name: "random-output-len", VLLM: true, Main: true, Default: "128", To: &r.OutputLen, Meta: "TOKENS", Help: "output length of random prompts", Like: outputLen},
+		{
+			Name: "random-range-ratio", VLLM: true, Main: true, Default: "0.0", To: &r.RangeRatio,
+			Help: `spread of random lengths: r draws from [len*(1-r), len*(1+r)]; {"input":r1,"output":r2} sets them apart`,
+		},
+		{
+			Name: "range-ratio-meaning", Default: "auto", To: &r.Meaning, Choices: []string{"auto", "head", "v10", "v6"},
+			Help: "whose rules random lengths follow: head as above; v10 the same with vLLM 0.10's rounding; v6 [len*r, len], as before vLLM 0.8.4; auto is head, and reads a ratio of 1, which head refuses, as fixed lengths",
+		},
+		{
+			Name: "random-prefix-len", VLLM: true, Default: "0", To: &r.PrefixLen, Meta: "TOKENS", Prompt: true,
+			Help: "tokens every random prompt begins with, before its own", Also: []string{"prefix-prompt-length", "shared-system-prompt-length"},
+		},
+		{Name: "random-batch-size", VLLM: true, Default: "1", To: &r.BatchSize, Help: "random prompts in each request to an embedding server; documents in each of random-rerank"},
+		{Name: "no-reranker", VLLM: true, To: &r.NoReranker, Help: "random-rerank for a model that embeds query and documents apart"},
+		{
+			Name: "salt", Main: true,
+			Help: "text put before every prompt, so that a repeated run does not measure the server's prefix cache; auto makes a new one each run",
+		},
+	}
+}
+
+func (r *Random) fill(c *Config) {
+	c.Input, c.Output, c.Prefix, c.Ratio = r.InputLen, r.OutputLen, r.PrefixLen, r.RangeRatio
+}
+
+func (r *Random) check(run *Run, c Problems) {
+	c.Want(r.BatchSize > 0 || !run.Has("random-batch-size"), "random-batch-size", "%d is not above 0", r.BatchSize)
+	c.Want(r.InputLen >= 0, "random-input-len", "%d is negative", r.InputLen)
+	c.Want(r.PrefixLen >= 0, "random-prefix-len", "%d is negative", r.PrefixLen)
+	c.Want(r.InputLen+r.PrefixLen > 0, "random-input-len", "a prompt needs at least one token")
+	c.Want(r.OutputLen > 0, "random-output-len", "%d is not above 0", r.OutputLen)
+	for _, v := range slices.Compact([]float64{r.RangeRatio.Input, r.RangeRatio.Output}) {
+		if r.Meaning == RatioV6 {
+			c.Want(v >= 0 && v <= 1, "random-range-ratio", "%v is not between 0 and 1, as its older meaning wants", v)
+			continue
+		}
+		c.Want(v >= 0 && v < 1, "random-range-ratio", "%v is not at least 0 and below 1", v)
+	}
+}
 
 // random sends tokens drawn from the vocabulary: request i is a run of consecutive allowed ids
 // that starts at a drawn offset.

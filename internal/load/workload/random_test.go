@@ -202,9 +202,11 @@ func TestRatio(t *testing.T) {
 	for s, want := range good {
 		if got, err := ParseRatio(s); err != nil || got != want {
 			t.Errorf("ParseRatio(%q) = %v, %v; want %v", s, got, err, want)
+		} else if back, err := ParseRatio(got.String()); err != nil || back != got {
+			t.Errorf("%q does not read back: %v, %v", got.String(), back, err)
 		}
 	}
-	for _, s := range []string{"", "half", "[0.1]", `{"input":0.1}`, `{"input":0.1,"output":"a"}`, `{"input":0.1,"output":0.1,"x":1}`, `{"in":1,"out":2}`} {
+	for _, s := range []string{"", "half", "inf", "nan", "[0.1]", `{"input":1,"output":1}{}`, `{"input":0.1}`, `{"input":0.1,"output":"a"}`, `{"input":0.1,"output":0.1,"x":1}`, `{"in":1,"out":2}`} {
 		if got, err := ParseRatio(s); err == nil {
 			t.Errorf("ParseRatio(%q) = %v, want an error", s, got)
 		}

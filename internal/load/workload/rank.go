@@ -53,6 +53,18 @@ func (b *batched) build(s *scratch, j job) (call.Request, bool, error) {
 	return req, true, nil
 }
 
+var rerankDataset = Dataset{
+	Name: "random-rerank", About: "a query and documents to score",
+	open: func(c Config, tok Tokenizer, _ Template) (dataset, int, error) { return newRanked(c, tok) },
+	fill: func(c *Config, r *Run) {
+		c.Input, c.Ratio, c.Batch, c.NoReranker = r.Random.InputLen, r.Random.RangeRatio, r.Random.BatchSize, r.Random.NoReranker
+	},
+	check: func(r *Run, c Problems) {
+		c.Clash(!r.Pools, "dataset-name", "backend", "random-rerank needs a server that ranks: use --backend vllm-rerank")
+		r.Random.check(r, c)
+	},
+}
+
 // ranked is random-rerank: one query, and documents to rank by it, several to a request. A model that ranks
 // reads query and document together, so they share the input length; another one embeds each alone.
 type ranked struct {

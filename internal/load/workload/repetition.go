@@ -10,6 +10,42 @@ import (
 	"spate/internal/rng"
 )
 
+var repetitionDataset = Dataset{
+	Name: "prefix_repetition", About: "several shared prefixes with random ends", Alike: true,
+	open: func(c Config, tok Tokenizer, _ Template) (dataset, int, error) { return newRepetition(c, tok) },
+	fill: func(c *Config, r *Run) {
+		p := &r.PrefixRepetition
+		c.Prefix, c.Suffix, c.Groups, c.Output = p.PrefixLen, p.SuffixLen, p.NumPrefixes, p.OutputLen
+	},
+	check: func(r *Run, c Problems) {
+		p := &r.PrefixRepetition
+		c.Want(p.PrefixLen >= 0, "prefix-repetition-prefix-len", "%d is negative", p.PrefixLen)
+		c.Want(p.SuffixLen >= 0, "prefix-repetition-suffix-len", "%d is negative", p.SuffixLen)
+		c.Want(p.PrefixLen+p.SuffixLen > 0, "prefix-repetition-suffix-len", "a prompt needs at least one token")
+		c.Want(p.NumPrefixes > 0, "prefix-repetition-num-prefixes", "%d is not above 0", p.NumPrefixes)
+		c.Want(p.OutputLen > 0, "prefix-repetition-output-len", "%d is not above 0", p.OutputLen)
+		c.Clash(r.N > 0 && r.N < p.NumPrefixes, "num-prompts", "prefix-repetition-num-prefixes",
+			fmt.Sprintf("%d requests cannot have %d prefixes", r.N, p.NumPrefixes))
+	},
+}
+
+// PrefixRepetition configures prefix_repetition.
+type PrefixRepetition struct {
+	PrefixLen   int `json:"prefix_len"`
+	SuffixLen   int `json:"suffix_len"`
+	NumPrefixes int `json:"num_prefixes"`
+	OutputLen   int `json:"output_len"`
+}
+
+func (p *PrefixRepetition) flags() []Flag {
+	return []Flag{
+		{Name: "prefix-repetition-prefix-len", Default: "256", VLLM: true, To: &p.PrefixLen, Meta: "TOKENS", Help: "length of each prefix", Prompt: true},
+		{Name: "prefix-repetition-suffix-len", Default: "256", VLLM: true, To: &p.SuffixLen, Meta: "TOKENS", Help: "length of what follows a prefix", Prompt: true},
+		{Name: "prefix-repetition-num-prefixes", Default: "10", VLLM: true, To: &p.NumPrefixes, Help: "how many prefixes there are"},
+		tokens("prefix-repetition-output-len", &p.OutputLen, "128", "output length of prefix_repetition").as(outputLen),
+	}
+}
+
 // repetition is prefix_repetition: a few prefixes, each with many endings of its own. As vLLM does, it
 // draws every id of every prompt from NumPy's global generator, one prompt after the other, the ids
 // that pad a short text included; so all ids are drawn when the dataset is opened. What is left for

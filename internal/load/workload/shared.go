@@ -9,6 +9,70 @@ import (
 	"spate/internal/rng"
 )
 
+var sharedDataset = Dataset{
+	Name: "generated-shared-prefix", AllRows: true, About: "SGLang's groups of questions with a system prompt each", Exact: true, Alike: true,
+	open: func(c Config, tok Tokenizer, _ Template) (dataset, int, error) { return newShared(c, tok) },
+	resolve: func(r *Run) {
+		if !r.Has("num-prompts") {
+			r.N = 0 // as many as the groups have
+		}
+	},
+	fill: func(c *Config, r *Run) {
+		g := &r.Shared
+		c.Prefix, c.Suffix, c.Groups, c.PerGroup, c.Output = g.SystemLen, g.QuestionLen, g.Groups, g.PerGroup, g.OutputLen
+		c.GroupRatio, c.NoShuffle = g.RangeRatio, c.NoShuffle || g.Ordered
+		if g.Distribution == "zipf" {
+			c.Zipf = g.ZipfAlpha
+		}
+		if r.Has("multi-turn-turns") {
+			r.Talk.fill(c)
+			c.Talk.Turns, _ = ParseDist(r.Talk.Turns) // checked before
+		}
+	},
+	check: func(r *Run, c Problems) {
+		g := &r.Shared
+		c.Want(g.Groups > 0, "gsp-num-groups", "%d is not above 0", g.Groups)
+		c.Want(g.PerGroup > 0, "gsp-prompts-per-group", "%d is not above 0", g.PerGroup)
+		c.Want(g.SystemLen >= 0, "gsp-system-prompt-len", "%d is negative", g.SystemLen)
+		c.Want(g.QuestionLen > 0, "gsp-question-len", "%d is not above 0", g.QuestionLen)
+		c.Want(g.OutputLen > 0, "gsp-output-len", "%d is not above 0", g.OutputLen)
+		c.Want(g.RangeRatio >= 0 && g.RangeRatio <= 1, "gsp-range-ratio", "%v is not between 0 and 1", g.RangeRatio)
+		c.Want(g.ZipfAlpha > 0, "gsp-zipf-alpha", "%v is not above 0", g.ZipfAlpha)
+	},
+}
+
+// Shared configures generated-shared-prefix.
+type Shared struct {
+	Groups       int     `json:"num_groups"`
+	PerGroup     int     `json:"prompts_per_group"`
+	SystemLen    int     `json:"system_prompt_len"`
+	QuestionLen  int     `json:"question_len"`
+	OutputLen    int     `json:"output_len"`
+	RangeRatio   float64 `json:"range_ratio"` // lengths between this share and all of what was asked
+	Ordered      bool    `json:"ordered"`
+	Distribution string  `json:"group_distribution"` // uniform or zipf
+	ZipfAlpha    float64 `json:"zipf_alpha"`
+}
+
+func (g *Shared) flags() []Flag {
+	return []Flag{
+		{Name: "gsp-num-groups", Default: "64", To: &g.Groups, Help: "system prompts of generated-shared-prefix"},
+		{Name: "gsp-prompts-per-group", Default: "16", To: &g.PerGroup, Help: "questions to each of them"},
+		{Name: "gsp-system-prompt-len", Default: "2048", To: &g.SystemLen, Meta: "TOKENS", Help: "length of a system prompt", Prompt: true},
+		{Name: "gsp-question-len", Default: "128", To: &g.QuestionLen, Meta: "TOKENS", Help: "length of a question", Prompt: true},
+		{Name: "gsp-output-len", Default: "256", To: &g.OutputLen, Meta: "TOKENS", Help: "output length of generated-shared-prefix", Like: outputLen},
+		{Name: "gsp-range-ratio", Default: "1.0", To: &g.RangeRatio, Help: "lengths of generated-shared-prefix lie between this share of what was asked and all of it"},
+		{
+			Name: "gsp-send-routing-key",
+			Help: "send each request's group in the header x-smg-routing-key; --header NAME={group} has another name for it, and {session} stands for a conversation",
+		},
+		{Name: "gsp-fast-prepare", To: new(bool), Help: "accepted for scripts; prompts are made while the run goes on"},
+		{Name: "gsp-ordered", To: &g.Ordered, Help: "send group after group instead of shuffled"},
+		{Name: "gsp-group-distribution", Default: "uniform", To: &g.Distribution, Choices: []string{"uniform", "zipf"}, Help: "how often groups are asked"},
+		{Name: "gsp-zipf-alpha", Default: "1.0", To: &g.ZipfAlpha, Help: "with zipf, the group of rank r is asked r^-alpha as often as the first"},
+	}
+}
+
 // shared is SGLang's generated-shared-prefix: groups with a system prompt each, and questions that go
 // with them. Texts are the same whether groups are asked alike or by Zipf's law: who asks is drawn
 // apart from what is asked.

@@ -18,6 +18,33 @@ const (
 	maxTotalTokens  = 2048
 )
 
+var shareGPTDataset = Dataset{
+	Name: "sharegpt", Path: NeedsPath, About: "first turns of conversations in a JSON array",
+	open: func(c Config, tok Tokenizer, _ Template) (dataset, int, error) {
+		ds, err := newShareGPT(c, tok)
+		return ds, c.N, err
+	},
+	fill: func(c *Config, r *Run) {
+		if c.Output = FromData; r.ShareGPT.OutputLen != nil {
+			c.Output = *r.ShareGPT.OutputLen
+		}
+	},
+	check: func(r *Run, c Problems) {
+		c.Want(r.ShareGPT.OutputLen == nil || *r.ShareGPT.OutputLen > 0, "sharegpt-output-len", "must be above 0")
+	},
+}
+
+// ShareGPT configures prompts from a ShareGPT file.
+type ShareGPT struct {
+	OutputLen *int `json:"output_len"` // nil: as long as the recorded answer
+}
+
+func (s *ShareGPT) flags() []Flag {
+	return []Flag{
+		{Name: "sharegpt-output-len", VLLM: true, To: &s.OutputLen, Meta: "TOKENS", Help: "output length of sharegpt; without it, as long as the recorded answer", Like: outputLen},
+	}
+}
+
 // shareGPT sends the first turn of conversations and asks for as much output as the second turn
 // has. The file is read once, to find where each conversation's first two turns are; what is
 // sampled is read again from there.

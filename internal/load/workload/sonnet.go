@@ -23,6 +23,39 @@ const versePrompt = "Pick as many lines as you can from these poem lines:\n"
 // maxRejected is how many drawn prompts in a row may be too long before sonnet gives up.
 const maxRejected = 5000
 
+var sonnetDataset = Dataset{
+	Name: "sonnet", Path: OptionalPath, About: "lines of verse up to a length, with a shared beginning", Alike: true,
+	open: func(c Config, tok Tokenizer, tmpl Template) (dataset, int, error) {
+		ds, err := newSonnet(c, tok, tmpl)
+		return ds, c.N, err
+	},
+	fill: func(c *Config, r *Run) {
+		c.Input, c.Output, c.Prefix = r.Sonnet.InputLen, r.Sonnet.OutputLen, r.Sonnet.PrefixLen
+	},
+	check: func(r *Run, c Problems) {
+		s := &r.Sonnet
+		c.Want(s.OutputLen > 0, "sonnet-output-len", "%d is not above 0", s.OutputLen)
+		c.Want(s.PrefixLen >= 0, "sonnet-prefix-len", "%d is negative", s.PrefixLen)
+		c.Clash(s.InputLen <= s.PrefixLen, "sonnet-input-len", "sonnet-prefix-len",
+			fmt.Sprintf("the prefix of %d tokens has to be shorter than the prompt of %d", s.PrefixLen, s.InputLen))
+	},
+}
+
+// Sonnet configures prompts made of verse lines.
+type Sonnet struct {
+	InputLen  int `json:"input_len"`
+	OutputLen int `json:"output_len"`
+	PrefixLen int `json:"prefix_len"`
+}
+
+func (s *Sonnet) flags() []Flag {
+	return []Flag{
+		tokens("sonnet-input-len", &s.InputLen, "550", "prompt length of sonnet").as(inputLen),
+		tokens("sonnet-output-len", &s.OutputLen, "150", "output length of sonnet").as(outputLen),
+		tokens("sonnet-prefix-len", &s.PrefixLen, "200", "common beginning of sonnet prompts"),
+	}
+}
+
 // sonnet sends lines of verse: the first few the same in every prompt, the rest drawn, as many as
 // make about the asked length. Prompts that come out longer are drawn anew.
 type sonnet struct {

@@ -9,6 +9,28 @@ import (
 	"strings"
 )
 
+var specBenchDataset = Dataset{
+	Name: "spec_bench", Path: NeedsPath, AllRows: true, About: "Spec-Bench questions",
+	open: func(c Config, tok Tokenizer, tmpl Template) (dataset, int, error) { return newSpecBench(c, tok, tmpl) },
+	fill: func(c *Config, r *Run) { c.Output, c.Category = r.SpecBench.OutputLen, r.SpecBench.Category },
+	check: func(r *Run, c Problems) {
+		c.Want(r.SpecBench.OutputLen > 0, "spec-bench-output-len", "%d is not above 0", r.SpecBench.OutputLen)
+	},
+}
+
+// SpecBench configures spec_bench.
+type SpecBench struct {
+	OutputLen int    `json:"output_len"`
+	Category  string `json:"category,omitempty"`
+}
+
+func (s *SpecBench) flags() []Flag {
+	return []Flag{
+		tokens("spec-bench-output-len", &s.OutputLen, "256", "output length of spec_bench").as(outputLen),
+		{Name: "spec-bench-category", VLLM: true, To: &s.Category, Help: "send only spec_bench's questions of this category"},
+	}
+}
+
 // newSpecBench sends the first turns of Spec-Bench's questions. As vLLM does, it shuffles with seed 0
 // whatever the run's seed is.
 func newSpecBench(cfg Config, tok Tokenizer, tmpl Template) (*custom, int, error) {
@@ -26,6 +48,35 @@ func newSpecBench(cfg Config, tok Tokenizer, tmpl Template) (*custom, int, error
 		}
 		return row.Turns[0], 0, cfg.Category == "" || row.Category == cfg.Category, nil
 	})
+}
+
+var speedBenchDataset = Dataset{
+	Name: "speed_bench", Path: NeedsPath, AllRows: true, About: "SPEED-Bench messages",
+	open: func(c Config, tok Tokenizer, tmpl Template) (dataset, int, error) { return newSpeedBench(c, tok, tmpl) },
+	fill: func(c *Config, r *Run) {
+		c.Output, c.Category, c.Subset = r.SpeedBench.OutputLen, r.SpeedBench.Category, r.SpeedBench.Subset
+	},
+	check: func(r *Run, c Problems) {
+		c.Want(r.SpeedBench.OutputLen > 0, "speed-bench-output-len", "%d is not above 0", r.SpeedBench.OutputLen)
+	},
+}
+
+// SpeedBench configures speed_bench.
+type SpeedBench struct {
+	Subset    string `json:"dataset_subset"`
+	OutputLen int    `json:"output_len"`
+	Category  string `json:"category,omitempty"`
+}
+
+func (s *SpeedBench) flags() []Flag {
+	return []Flag{
+		{
+			Name: "speed-bench-dataset-subset", Default: "qualitative", VLLM: true, To: &s.Subset, Help: "which of speed_bench's files",
+			Choices: []string{"qualitative", "throughput_1k", "throughput_2k", "throughput_8k", "throughput_16k", "throughput_32k"},
+		},
+		tokens("speed-bench-output-len", &s.OutputLen, "4096", "output length of speed_bench"),
+		{Name: "speed-bench-category", VLLM: true, To: &s.Category, Help: "send only speed_bench's messages of this category"},
+	}
 }
 
 // newSpeedBench sends the first messages (or turns) of a file of SPEED-Bench. A folder is taken for the one

@@ -40,6 +40,75 @@ func (s *Stream) Follow(rec *call.Record) []Turn {
 	return turns
 }
 
+var multiTurnDataset = Dataset{
+	Name: "multi-turn", Path: OptionalPath, AllRows: true, About: "conversations with the server's own answers, from a file or made up", Talks: true, Alike: true,
+	open: openTalk, resolve: resolveTalk,
+	fill: func(c *Config, r *Run) {
+		fillTalk(c, r)
+		if r.Path != "" {
+			return
+		}
+		c.Talk.Turns, _ = ParseDist(r.Talk.Turns) // checked before
+		c.Talk.NextIn, _ = ParseDist(r.Talk.NextLen)
+		c.Input, c.Output, c.Prefix = r.Random.InputLen, r.Random.OutputLen, r.Random.PrefixLen
+	},
+}
+
+var agenticDataset = Dataset{
+	Name: "agentic", Path: NeedsPath, AllRows: true, About: "agents' sessions with sub-agents", Talks: true, Alike: true,
+	open: openTalk, fill: fillTalk, resolve: resolveTalk,
+}
+
+func openTalk(c Config, tok Tokenizer, _ Template) (dataset, int, error) { return newTalk(c, tok) }
+
+func resolveTalk(r *Run) {
+	if r.Path != "" && !r.Has("num-prompts") {
+		r.N = 0 // every conversation of the file
+	}
+}
+
+// fillTalk: answers are as long as the file says unless a length is asked for.
+func fillTalk(c *Config, r *Run) {
+	r.Talk.fill(c)
+	if c.Output = FromData; r.OutputLen != nil {
+		c.Output = *r.OutputLen
+	}
+}
+
+// Conversations configures multi-turn and agentic: laws are as ParseDist reads them.
+type Conversations struct {
+	On       bool   `json:"-"` // --multi-turn, which resolving turns into the dataset's name
+	Turns    string `json:"turns"`
+	NextLen  string `json:"next_len"`
+	Think    string `json:"think_time_s,omitempty"`
+	MaxTurns int    `json:"max_turns"`
+}
+
+func (t *Conversations) flags() []Flag {
+	return []Flag{
+		{Name: "multi-turn", To: &t.On, Help: "conversations: the same as --dataset-name multi-turn, from --dataset-path where one is given"},
+		{
+			Name: "multi-turn-turns", Default: "4", To: (*Law)(&t.Turns), Meta: "COUNT",
+			Help: "turns of made-up conversations of multi-turn, and where given of generated-shared-prefix; a law as for --input-len", Also: []string{"conversation-turn-mean", "gsp-num-turns"},
+		},
+		{
+			Name: "multi-turn-next-len", Default: "64", To: (*Law)(&t.NextLen), Meta: "TOKENS",
+			Help: "length of what a user says after the first turn, which has --random-input-len; --random-prefix-len is a system prompt all share",
+		},
+		{
+			Name: "think-time", To: (*ThinkTime)(&t.Think), Meta: "TIME",
+			Help: "time between an answer and the next turn: 2s, or a law in seconds such as exponential(2); without it, what the file says, or none",
+			Also: []string{"conversation-turn-delay"},
+		},
+		{Name: "max-turns", Default: "0", To: &t.MaxTurns, Help: "end conversations after this many turns; 0 is never", Also: []string{"agentic-max-turns"}},
+	}
+}
+
+func (t *Conversations) fill(c *Config) {
+	c.Talk.Think, _ = ParseDist(t.Think) // checked before; none for an empty one
+	c.Talk.MaxTurns = t.MaxTurns
+}
+
 // Talk describes conversations (multi-turn, agentic).
 type Talk struct {
 	Turns    Dist // of made-up conversations

@@ -10,6 +10,76 @@ import (
 	"spate/internal/rng"
 )
 
+var timedTraceDataset = Dataset{
+	Name: "timed_trace", Path: NeedsPath, AllRows: true, About: "a trace with times and block hashes", Timed: true, Trace: true, Exact: true, Alike: true,
+	open: openReplay, fill: fillTrace, check: checkTrace,
+}
+
+var mooncakeDataset = Dataset{
+	Name: "mooncake", Path: NeedsPath, AllRows: true, About: "a trace as published with Mooncake: timed_trace in milliseconds and blocks of 512", Timed: true, Trace: true, Exact: true, Alike: true,
+	open: openReplay, fill: fillTrace, check: checkTrace,
+	resolve: func(r *Run) {
+		if !r.Has("timed-trace-chunk-hash-size") {
+			r.TimedTrace.ChunkHashSize = 512
+		}
+		if !r.Has("timed-trace-sec-multiplier") {
+			r.TimedTrace.SecMultiplier = 0.001
+		}
+	},
+}
+
+func openReplay(c Config, tok Tokenizer, _ Template) (dataset, int, error) { return newReplay(c, tok) }
+
+func fillTrace(c *Config, r *Run) {
+	r.Replay.fill(c)
+	t := &r.TimedTrace
+	c.Trace.Format = trace.Format{
+		Labels: trace.Labels{Time: t.LabelTimestamp, In: t.LabelInput, Out: t.LabelOutput, Blocks: t.LabelHashIDs},
+		Chunk:  t.ChunkHashSize, Unit: t.SecMultiplier,
+	}
+}
+
+func checkTrace(r *Run, c Problems) {
+	c.Want(r.TimedTrace.ChunkHashSize > 0, "timed-trace-chunk-hash-size", "%d is not above 0", r.TimedTrace.ChunkHashSize)
+	c.Want(r.TimedTrace.SecMultiplier > 0, "timed-trace-sec-multiplier", "%v is not above 0", r.TimedTrace.SecMultiplier)
+}
+
+// TimedTrace configures timed_trace.
+type TimedTrace struct {
+	ChunkHashSize  int     `json:"chunk_hash_size"`
+	SecMultiplier  float64 `json:"sec_multiplier"`
+	LabelTimestamp string  `json:"label_timestamp"`
+	LabelInput     string  `json:"label_input_length"`
+	LabelOutput    string  `json:"label_output_length"`
+	LabelHashIDs   string  `json:"label_hash_ids"`
+}
+
+func (t *TimedTrace) flags() []Flag {
+	return []Flag{
+		tokens("timed-trace-chunk-hash-size", &t.ChunkHashSize, "16", "tokens a block id of a trace stands for; mooncake: 512"),
+		{Name: "timed-trace-sec-multiplier", Default: "1.0", VLLM: true, To: &t.SecMultiplier, Help: "seconds per unit of a trace's timestamps; mooncake: 0.001"},
+		{Name: "timed-trace-label-timestamp", Default: "timestamp", VLLM: true, To: &t.LabelTimestamp, Help: "name of a trace's time column"},
+		{Name: "timed-trace-label-input-length", Default: "input_length", VLLM: true, To: &t.LabelInput, Help: "name of its input length column"},
+		{Name: "timed-trace-label-output-length", Default: "output_length", VLLM: true, To: &t.LabelOutput, Help: "name of its output length column"},
+		{Name: "timed-trace-label-hash-ids", Default: "hash_ids", VLLM: true, To: &t.LabelHashIDs, Help: "name of its column of block ids"},
+	}
+}
+
+// Replay says how the times of a trace are followed.
+type Replay struct {
+	Speed  float64       `json:"speed"` // times as fast as recorded
+	MaxGap time.Duration `json:"max_gap_ns"`
+}
+
+func (r *Replay) flags() []Flag {
+	return []Flag{
+		{Name: "trace-speed", Default: "1.0", To: &r.Speed, Help: "how many times as fast as recorded a trace is sent; 0.5 takes twice as long"},
+		{Name: "trace-max-gap", To: &r.MaxGap, Help: "no pause of a trace is longer than this, after --trace-speed"},
+	}
+}
+
+func (r *Replay) fill(c *Config) { c.Trace.Speed, c.Trace.MaxGap = r.Speed, r.MaxGap }
+
 // Trace says how a trace is read and sent (timed_trace, mooncake).
 type Trace struct {
 	Format trace.Format

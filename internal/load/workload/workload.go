@@ -14,7 +14,6 @@ import (
 	"io"
 
 	"spate/internal/call"
-	"spate/internal/load/trace"
 )
 
 // Source hands out requests in order; io.EOF ends them.
@@ -119,34 +118,15 @@ func Default(name string) (Config, error) {
 		return Config{}, err
 	}
 	cfg := Config{Dataset: name, N: 1000, Era: Head}
-	switch name {
-	case "multi-turn":
-		cfg.Input, cfg.Output = 512, 128
-		cfg.Talk = Talk{Turns: Dist{Law: "constant", A: 4}, NextIn: Dist{Law: "constant", A: 64}}
-	case "agentic":
-		cfg.Output = FromData
-	case "random", "random-rerank":
-		cfg.Input, cfg.Output = 1024, 128
-	case "random-mm":
-		cfg.Input, cfg.Output = 1024, 128
-		cfg.Media = Media{Items: 1, Limit: 255, Videos: 1, Sizes: []PictureSize{{256, 256, 1, 0.5}, {720, 1280, 1, 0.5}}}
-	case "sonnet":
-		cfg.Input, cfg.Output, cfg.Prefix = 550, 150, 200
-	case "sharegpt":
-		cfg.Output = FromData
-	case "custom", "spec_bench", "custom_image", "custom_audio":
-		cfg.Output = 256
-	case "speed_bench":
-		cfg.Output, cfg.Subset = 4096, "qualitative"
-	case "prefix_repetition":
-		cfg.Prefix, cfg.Suffix, cfg.Groups, cfg.Output = 256, 256, 10, 128
-	case "generated-shared-prefix":
-		cfg.Prefix, cfg.Suffix, cfg.Groups, cfg.PerGroup, cfg.Output, cfg.GroupRatio = 2048, 128, 64, 16, 256, 1
-	case "timed_trace":
-		cfg.Trace.Format = trace.Timed()
-	case "mooncake":
-		cfg.Trace.Format = trace.Mooncake()
+	var s Settings
+	for _, f := range s.Flags() {
+		if err := f.reset(); err != nil {
+			return Config{}, fmt.Errorf("default of --%s: %w", f.Name, err)
+		}
 	}
+	run := Run{Settings: &s, Has: func(string) bool { return false }}
+	run.Resolve(name)
+	run.Fill(&cfg)
 	return cfg, nil
 }
 
@@ -163,58 +143,11 @@ func New(cfg Config, tok Tokenizer, tmpl Template) (*Stream, error) {
 	if cfg.Era == "" {
 		cfg.Era = Head
 	}
-	ds, n, err := open(cfg, tok, tmpl)
+	ds, n, err := lookup(cfg.Dataset).open(cfg, tok, tmpl)
 	if err != nil {
 		return nil, fmt.Errorf("dataset %s: %w", cfg.Dataset, err)
 	}
 	return newStream(cfg, ds, n, tok), nil
-}
-
-// open makes the dataset and says how many requests it will give.
-func open(cfg Config, tok Tokenizer, tmpl Template) (dataset, int, error) {
-	switch cfg.Dataset {
-	case "random":
-		if cfg.Batch > 1 {
-			return newBatched(cfg, tok)
-		}
-		if cfg.Path != "" {
-			ds, err := newRecut(cfg, tok)
-			return ds, cfg.N, err
-		}
-		ds, err := newRandom(cfg, tok)
-		return ds, cfg.N, err
-	case "random-rerank":
-		return newRanked(cfg, tok)
-	case "random-mm":
-		ds, err := newPictured(cfg, tok)
-		return ds, cfg.N, err
-	case "custom_image", "custom_audio":
-		return newAlbum(cfg, tok, cfg.Dataset == "custom_audio")
-	case "sonnet":
-		ds, err := newSonnet(cfg, tok, tmpl)
-		return ds, cfg.N, err
-	case "sharegpt":
-		ds, err := newShareGPT(cfg, tok)
-		return ds, cfg.N, err
-	case "prefix_repetition":
-		return newRepetition(cfg, tok)
-	case "generated-shared-prefix":
-		return newShared(cfg, tok)
-	case "burstgpt":
-		return newBurst(cfg, tok)
-	case "timed_trace", "mooncake":
-		return newReplay(cfg, tok)
-	case "multi-turn", "agentic":
-		return newTalk(cfg, tok)
-	case "hf":
-		return newHub(cfg, tok, tmpl)
-	case "spec_bench":
-		return newSpecBench(cfg, tok, tmpl)
-	case "speed_bench":
-		return newSpeedBench(cfg, tok, tmpl)
-	default: // check let only custom through
-		return newCustom(cfg, tok, tmpl)
-	}
 }
 
 // check finds what is wrong with the configuration as such.

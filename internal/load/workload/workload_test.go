@@ -9,7 +9,7 @@ import (
 
 func TestDatasets(t *testing.T) {
 	for _, d := range Datasets() {
-		if cfg, err := Default(d.Name); err != nil || Check(d.Name) != nil || cfg.Dataset != d.Name || cfg.N != 1000 || d.About == "" {
+		if cfg, err := Default(d.Name); err != nil || Check(d.Name) != nil || cfg.Dataset != d.Name || cfg.N != 1000 || d.About == "" || d.open == nil {
 			t.Errorf("%s: %v, %+v", d.Name, err, cfg)
 		}
 	}

@@ -175,14 +175,14 @@ const maxRepeats = 1000
 
 func (b *Bench) checkRepeat(c *checker) {
 	r := &b.Repeat
-	c.want(r.Times >= 0 && r.Times <= maxRepeats, "repeat", "%d is not between 1 and %d", r.Times, maxRepeats)
+	c.Want(r.Times >= 0 && r.Times <= maxRepeats, "repeat", "%d is not between 1 and %d", r.Times, maxRepeats)
 	if !r.Series() {
 		return
 	}
-	c.want(len(r.Arms) != 1, "interleave", "one arm has nothing to be compared with: %s", armForm)
+	c.Want(len(r.Arms) != 1, "interleave", "one arm has nothing to be compared with: %s", armForm)
 	for i, a := range r.Arms {
 		same := slices.ContainsFunc(r.Arms[:i], func(o Arm) bool { return o.Name == a.Name })
-		c.want(!same, "interleave", "two arms are called %s", a.Name)
+		c.Want(!same, "interleave", "two arms are called %s", a.Name)
 	}
-	c.clash(b.Output.NoOutput, "no-output", "repeat", "without run folders there is nothing to compare")
+	c.Clash(b.Output.NoOutput, "no-output", "repeat", "without run folders there is nothing to compare")
 }

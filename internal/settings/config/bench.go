@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"spate/internal/load/schedule"
+	"spate/internal/load/workload"
 	"spate/internal/safe/secret"
 	"spate/internal/send/protocol"
 )
@@ -129,6 +130,9 @@ const (
 	AssignRoundRobin Assign = "round-robin"
 )
 
+// Float is a number that may be infinite and still be written as JSON.
+type Float = workload.Float
+
 // Load says when requests leave and when the run ends.
 type Load struct {
 	NumPrompts     int           `json:"num_prompts"` // 0 after Resolve: bounded by Duration or the dataset only
@@ -213,118 +217,7 @@ type Dataset struct {
 	MultimodalChat   bool    `json:"enable_multimodal_chat"`
 	Salt             string  `json:"salt,omitempty"` // put before every prompt, so that a run finds no earlier run's prefix cache
 
-	Random   Random   `json:"random"`
-	Sonnet   Sonnet   `json:"sonnet"`
-	ShareGPT ShareGPT `json:"sharegpt"`
-	Custom   Custom   `json:"custom"`
-
-	RandomMM         RandomMM         `json:"random_mm"`
-	SpecBench        SpecBench        `json:"spec_bench"`
-	SpeedBench       SpeedBench       `json:"speed_bench"`
-	PrefixRepetition PrefixRepetition `json:"prefix_repetition"`
-	HF               HF               `json:"hf"`
-	TimedTrace       TimedTrace       `json:"timed_trace"`
-	Shared           Shared           `json:"generated_shared_prefix"`
-	Replay           Replay           `json:"replay"`
-	Talk             Talk             `json:"talk"`
-}
-
-// Random configures synthetic prompts of chosen lengths.
-type Random struct {
-	InputLen   int          `json:"input_len"`
-	OutputLen  int          `json:"output_len"`
-	PrefixLen  int          `json:"prefix_len"`
-	RangeRatio RangeRatio   `json:"range_ratio"`
-	Meaning    RatioMeaning `json:"range_ratio_meaning"` // after Resolve: never auto
-	BatchSize  int          `json:"batch_size"`
-	NoReranker bool         `json:"no_reranker"`
-}
-
-// RangeRatio is how far lengths spread around what was asked, for each direction.
-type RangeRatio struct {
-	Input  float64 `json:"input"`
-	Output float64 `json:"output"`
-}
-
-// RatioMeaning says how a range ratio is read.
-type RatioMeaning string
-
-// Meanings of --random-range-ratio.
-const (
-	RatioAuto RatioMeaning = "auto" // head; a ratio of 1, which head refuses, is an older script's way to say fixed
-	RatioHead RatioMeaning = "head" // lengths in [len*(1-r), len*(1+r)]; 0 is fixed
-	RatioV10  RatioMeaning = "v10"  // as head, with the rounding and sampling of vLLM 0.8.4 to 0.11
-	RatioV6   RatioMeaning = "v6"   // lengths in [len*r, len]; 1 is fixed
-)
-
-// Sonnet configures prompts made of verse lines.
-type Sonnet struct {
-	InputLen  int `json:"input_len"`
-	OutputLen int `json:"output_len"`
-	PrefixLen int `json:"prefix_len"`
-}
-
-// ShareGPT configures prompts from a ShareGPT file.
-type ShareGPT struct {
-	OutputLen *int `json:"output_len"` // nil: as long as the recorded answer
-}
-
-// Custom configures prompts from a JSONL file.
-type Custom struct {
-	OutputLen            int  `json:"output_len"` // -1: the row's output_tokens
-	EnsureClientSideData bool `json:"ensure_client_side_data"`
-}
-
-// RandomMM configures random-mm.
-type RandomMM struct {
-	BaseItems      int             `json:"base_items_per_request"`
-	ItemsRatio     float64         `json:"num_mm_items_range_ratio"`
-	LimitPerPrompt json.RawMessage `json:"limit_mm_per_prompt,omitempty"`
-	Buckets        string          `json:"bucket_config"` // a Python literal, as given
-}
-
-// SpecBench configures spec_bench.
-type SpecBench struct {
-	OutputLen int    `json:"output_len"`
-	Category  string `json:"category,omitempty"`
-}
-
-// SpeedBench configures speed_bench.
-type SpeedBench struct {
-	Subset    string `json:"dataset_subset"`
-	OutputLen int    `json:"output_len"`
-	Category  string `json:"category,omitempty"`
-}
-
-// PrefixRepetition configures prefix_repetition.
-type PrefixRepetition struct {
-	PrefixLen   int `json:"prefix_len"`
-	SuffixLen   int `json:"suffix_len"`
-	NumPrefixes int `json:"num_prefixes"`
-	OutputLen   int `json:"output_len"`
-}
-
-// HF configures the hf dataset and its special members.
-type HF struct {
-	Subset         string  `json:"subset,omitempty"`
-	Split          string  `json:"split,omitempty"`
-	Name           string  `json:"name,omitempty"`
-	OutputLen      *int    `json:"output_len"`
-	BlazeditMin    float64 `json:"blazedit_min_distance"`
-	BlazeditMax    float64 `json:"blazedit_max_distance"`
-	ASRMinSec      Float   `json:"asr_min_audio_len_sec"`
-	ASRMaxSec      Float   `json:"asr_max_audio_len_sec"`
-	BFCLCategories string  `json:"bfcl_categories,omitempty"`
-}
-
-// TimedTrace configures timed_trace.
-type TimedTrace struct {
-	ChunkHashSize  int     `json:"chunk_hash_size"`
-	SecMultiplier  float64 `json:"sec_multiplier"`
-	LabelTimestamp string  `json:"label_timestamp"`
-	LabelInput     string  `json:"label_input_length"`
-	LabelOutput    string  `json:"label_output_length"`
-	LabelHashIDs   string  `json:"label_hash_ids"`
+	workload.Settings // of each dataset
 }
 
 // Client says how requests travel.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"spate/internal/load/workload"
 )
 
 // good is a Bench that Validate accepts.
@@ -17,7 +19,7 @@ func good() *Bench {
 	return &Bench{
 		Target:  Target{Backend: OpenAI, Host: "127.0.0.1", Port: 8000, Endpoint: CompletionsPath, Route: RoundRobin},
 		Load:    Load{NumPrompts: 10, RequestRate: Float(math.Inf(1)), Burstiness: 1},
-		Dataset: Dataset{Name: DatasetRandom, Random: Random{InputLen: 8, OutputLen: 8, Meaning: RatioAuto}},
+		Dataset: Dataset{Name: DatasetRandom, Settings: workload.Settings{Random: workload.Random{InputLen: 8, OutputLen: 8, Meaning: workload.RatioAuto}}},
 		Output:  Output{Percentiles: []float64{99}, UI: UIAuto},
 		Check:   Check{SteadyThreshold: 0.95},
 		Given:   map[string]Source{},
@@ -56,7 +58,7 @@ func TestValidateNamesTheFlags(t *testing.T) {
 		}, nil},
 		"launch timeout negative": {func(b *Bench) { b.Launch.Command, b.Launch.Ready = "x", -1 }, []string{"launch-timeout"}},
 		"recordings": {func(b *Bench) {
-			b.Dataset = Dataset{Name: DatasetHF, Path: "x", HF: HF{ASRMinSec: 5, ASRMaxSec: 4}}
+			b.Dataset = Dataset{Name: DatasetHF, Path: "x", Settings: workload.Settings{HF: workload.Hub{ASRMinSec: 5, ASRMaxSec: 4}}}
 		}, []string{"asr-min-audio-len-sec", "asr-max-audio-len-sec"}},
 		"seed too large":          {func(b *Bench) { b.Load.Seed = 1 << 32 }, []string{"seed"}},
 		"port":                    {func(b *Bench) { b.Target.Port = 70000; given(b, "port") }, []string{"port"}},
@@ -91,7 +93,7 @@ func TestValidateNamesTheFlags(t *testing.T) {
 		"time without a rate":   {func(b *Bench) { b.Load.Duration = 1 }, []string{"duration", "request-rate"}},
 		"time of a closed loop": {func(b *Bench) { b.Load.Duration, b.Load.MaxConcurrency = 1, ptr(2) }, nil},
 		"warm-up of a burst":    {func(b *Bench) { b.Load.WarmupDuration = 1 }, []string{"warmup-duration", "request-rate"}},
-		"ratio out of range":    {func(b *Bench) { b.Dataset.Random.RangeRatio = RangeRatio{2, 2} }, []string{"random-range-ratio"}},
+		"ratio out of range":    {func(b *Bench) { b.Dataset.Random.RangeRatio = workload.Ratio{Input: 2, Output: 2} }, []string{"random-range-ratio"}},
 		"path with random":      {func(b *Bench) { b.Dataset.Path = "x.json" }, []string{"dataset-path", "dataset-name"}},
 		"sharegpt without path": {func(b *Bench) { b.Dataset.Name = DatasetShareGPT }, []string{"dataset-name", "dataset-path"}},
 		"custom not jsonl": {func(b *Bench) {
@@ -103,9 +105,13 @@ func TestValidateNamesTheFlags(t *testing.T) {
 		"custom all rows, the other way": {func(b *Bench) {
 			b.Dataset.Name, b.Dataset.Path, b.Dataset.Custom.OutputLen, b.Load.NumPrompts = DatasetCustom, "x.jsonl", -1, -1
 		}, nil},
-		"sonnet prefix too long": {func(b *Bench) { b.Dataset.Name, b.Dataset.Sonnet = DatasetSonnet, Sonnet{100, 10, 100} }, []string{"sonnet-input-len", "sonnet-prefix-len"}},
-		"head refuses ratio 1":   {func(b *Bench) { b.Dataset.Random.RangeRatio, b.Dataset.Random.Meaning = RangeRatio{0, 1}, RatioHead }, []string{"random-range-ratio"}},
-		"auto takes ratio 1":     {func(b *Bench) { b.Dataset.Random.RangeRatio = RangeRatio{1, 1} }, nil},
+		"sonnet prefix too long": {func(b *Bench) {
+			b.Dataset.Name, b.Dataset.Sonnet = DatasetSonnet, workload.Sonnet{InputLen: 100, OutputLen: 10, PrefixLen: 100}
+		}, []string{"sonnet-input-len", "sonnet-prefix-len"}},
+		"head refuses ratio 1": {func(b *Bench) {
+			b.Dataset.Random.RangeRatio, b.Dataset.Random.Meaning = workload.Ratio{Input: 0, Output: 1}, workload.RatioHead
+		}, []string{"random-range-ratio"}},
+		"auto takes ratio 1": {func(b *Bench) { b.Dataset.Random.RangeRatio = workload.Ratio{Input: 1, Output: 1} }, nil},
 		"ids in chat": {func(b *Bench) {
 			b.Target.Backend, b.Body.PromptTokenIDs = OpenAIChat, true
 		}, []string{"prompt-token-ids", "backend"}},
@@ -173,7 +179,7 @@ func TestResolve(t *testing.T) {
 	if b.Load.NumPrompts != 0 {
 		t.Errorf("a timed run kept the default count %d", b.Load.NumPrompts)
 	}
-	if !b.Body.IgnoreEOS || b.Output.UI != UINone || b.Dataset.Random.Meaning != RatioHead {
+	if !b.Body.IgnoreEOS || b.Output.UI != UINone || b.Dataset.Random.Meaning != workload.RatioHead {
 		t.Errorf("ignore_eos %v, ui %v, meaning %v", b.Body.IgnoreEOS, b.Output.UI, b.Dataset.Random.Meaning)
 	}
 	before := *b
@@ -276,25 +282,6 @@ func TestParseLimit(t *testing.T) {
 	}
 }
 
-func TestParseRangeRatio(t *testing.T) {
-	for text, want := range map[string]RangeRatio{
-		"0.0": {0, 0}, "1": {1, 1}, `{"input":0.1,"output":0.3}`: {0.1, 0.3},
-	} {
-		got, err := ParseRangeRatio(text)
-		if err != nil || got != want {
-			t.Errorf("ParseRangeRatio(%q) = %v, %v, want %v", text, got, err, want)
-		}
-		if back, err := ParseRangeRatio(got.String()); err != nil || back != got {
-			t.Errorf("%q does not read back: %v, %v", got.String(), back, err)
-		}
-	}
-	for _, text := range []string{"", "x", "inf", `{"input":0.1}`, `{"input":0.1,"output":0.2,"x":1}`, `{"input":1,"output":1}{}`} {
-		if got, err := ParseRangeRatio(text); err == nil {
-			t.Errorf("ParseRangeRatio(%q) = %v, want an error", text, got)
-		}
-	}
-}
-
 func TestParseHeader(t *testing.T) {
 	for text, want := range map[string]Header{
 		"X-A=b": {"X-A", "b"}, "Authorization: Bearer a=b": {"Authorization", "Bearer a=b"}, "X=a:b": {"X", "a:b"}, "X=": {"X", ""},
@@ -326,14 +313,14 @@ func TestFloatJSON(t *testing.T) {
 func TestResolveNotes(t *testing.T) {
 	b := good()
 	b.Output.ResultDir = "d"
-	b.Dataset.Random.RangeRatio = RangeRatio{1, 1}
+	b.Dataset.Random.RangeRatio = workload.Ratio{Input: 1, Output: 1}
 	notes := strings.Join(b.Resolve(), "\n")
 	for _, want := range []string{"--save-result", "--random-range-ratio 1"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("%q is missing in %q", want, notes)
 		}
 	}
-	if b.Dataset.Random.RangeRatio != (RangeRatio{}) {
+	if b.Dataset.Random.RangeRatio != (workload.Ratio{}) {
 		t.Errorf("an old ratio of 1 became %v, want fixed lengths", b.Dataset.Random.RangeRatio)
 	}
 }

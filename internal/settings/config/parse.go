@@ -10,7 +10,6 @@ import (
 
 	"spate/internal/figure"
 	"spate/internal/load/schedule"
-	"spate/internal/load/workload"
 )
 
 // Forever is the grace period that waits for every request in flight.
@@ -78,27 +77,6 @@ func ParseLimit(text string) (Limit, error) {
 		return Limit{}, fmt.Errorf("%q: a bound cannot be negative", text)
 	}
 	return Limit{Metric: Metric(name), MS: ms}, nil
-}
-
-// ParseRangeRatio reads 0.2 or {"input":0.1,"output":0.3}.
-func ParseRangeRatio(text string) (RangeRatio, error) {
-	r, err := workload.ParseRatio(text)
-	if err != nil || math.IsNaN(r.Input+r.Output) || math.IsInf(r.Input+r.Output, 0) {
-		return RangeRatio{}, errors.New(`want a number such as 0.2, or {"input":0.1,"output":0.3}`)
-	}
-	return RangeRatio(r), nil
-}
-
-// String writes the ratio the way ParseRangeRatio reads it.
-func (r RangeRatio) String() string {
-	if r.Input == r.Output {
-		text := strconv.FormatFloat(r.Input, 'f', -1, 64)
-		if !strings.Contains(text, ".") {
-			text += ".0"
-		}
-		return text
-	}
-	return fmt.Sprintf(`{"input":%v,"output":%v}`, r.Input, r.Output)
 }
 
 // ParseHeader reads KEY=VALUE, or curl's "Key: value".

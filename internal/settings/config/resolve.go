@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"spate/internal/load/workload"
 	"spate/internal/safe/secret"
 )
 
@@ -47,7 +48,7 @@ func (b *Bench) Resolve() []string {
 		note("vLLM's result JSON is written only with --save-result; spate's own run folder holds everything")
 	}
 	b.resolveLoad()
-	b.resolveLengths()
+	b.Dataset.SetLengths(b.Dataset.InputLen, b.Dataset.OutputLen)
 	b.resolveRatio(note)
 	b.resolveDataset(note)
 	return notes
@@ -79,39 +80,24 @@ func (b *Bench) resolveProtocol(note func(string, ...any)) {
 // has another word for all of them, -1.
 func (b *Bench) resolveLoad() {
 	timed := b.Load.Duration > 0 || len(b.Load.Stages) > 0
-	allRows := b.Load.NumPrompts < 0 && b.Dataset.AllRows()
+	allRows := b.Load.NumPrompts < 0 && b.Dataset.Kind().AllRows
 	if timed && !b.Has("num-prompts") || allRows {
 		b.Load.NumPrompts = 0
 	}
-}
-
-// resolveLengths hands the general lengths to every dataset, as vLLM does.
-func (b *Bench) resolveLengths() {
-	d := &b.Dataset
-	if d.InputLen != nil {
-		d.Random.InputLen, d.Sonnet.InputLen = *d.InputLen, *d.InputLen
-	}
-	if d.OutputLen == nil {
-		return
-	}
-	n := *d.OutputLen
-	d.Random.OutputLen, d.Sonnet.OutputLen, d.Custom.OutputLen = n, n, n
-	d.SpecBench.OutputLen, d.PrefixRepetition.OutputLen, d.Shared.OutputLen = n, n, n
-	d.ShareGPT.OutputLen, d.HF.OutputLen = &n, &n
 }
 
 // resolveRatio decides which of the two opposite meanings of a range ratio a script has. Only the
 // older one has a use for 1, where it says what 0 says today.
 func (b *Bench) resolveRatio(note func(string, ...any)) {
 	r := &b.Dataset.Random
-	if r.Meaning != RatioAuto {
+	if r.Meaning != workload.RatioAuto {
 		return
 	}
-	r.Meaning = RatioHead
-	if r.RangeRatio != (RangeRatio{1, 1}) {
+	r.Meaning = workload.RatioHead
+	if r.RangeRatio != (workload.Ratio{Input: 1, Output: 1}) {
 		return
 	}
-	r.RangeRatio = RangeRatio{}
+	r.RangeRatio = workload.Ratio{}
 	if b.Dataset.Name == DatasetRandom {
 		note("--random-range-ratio 1 is read as scripts before vLLM 0.8.4 mean it: every length exactly as asked " +
 			"(--range-ratio-meaning head or v6 decides otherwise)")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"spate/internal/load/workload"
 	"spate/internal/settings/config"
 )
 
@@ -65,7 +66,7 @@ func checkCommand(t *testing.T, line string) {
 			t.Errorf("--%s is not noted as given", name)
 		}
 	}
-	if strings.Contains(line, "--random-range-ratio 1.0") && (r.Bench.Dataset.Random.Meaning != config.RatioHead || len(r.Notes) != 1) {
+	if strings.Contains(line, "--random-range-ratio 1.0") && (r.Bench.Dataset.Random.Meaning != workload.RatioHead || len(r.Notes) != 1) {
 		t.Errorf("ratio 1 means %q, notes %v", r.Bench.Dataset.Random.Meaning, r.Notes)
 	}
 }
@@ -74,7 +75,7 @@ func checkCommand(t *testing.T, line string) {
 func settingsByFlag(b *config.Bench) map[string]string {
 	d := b.Dataset
 	ratio := "another"
-	if d.Random.RangeRatio == (config.RangeRatio{}) { // what an older script's 1.0 comes to
+	if d.Random.RangeRatio == (workload.Ratio{}) { // what an older script's 1.0 comes to
 		ratio = "1.0"
 	}
 	save := ""

@@ -467,8 +467,8 @@ func joinFloats(fs []float64) string {
 	return strings.Join(out, ",")
 }
 
-func ratio(p *config.RangeRatio) *value {
-	v := parsed(p, "RATIO", config.ParseRangeRatio, config.RangeRatio.String)
+func ratio(p *workload.Ratio) *value {
+	v := parsed(p, "RATIO", workload.ParseRatio, workload.Ratio.String)
 	v.pair = "json"
 	return v
 }

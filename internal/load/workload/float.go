@@ -1,4 +1,4 @@
-package config
+package workload
 
 import (
 	"encoding/json"
