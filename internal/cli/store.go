@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -16,11 +13,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"spate/internal/result"
-	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 	"spate/internal/result/store"
 	"spate/internal/safe/secret"
 	"spate/internal/settings/config"
+	"spate/internal/view/listing"
 )
 
 const storeHelp = "the store: a folder, a file or a postgres:// URL (default SPATE_STORE, else ~/.local/share/spate)"
@@ -238,10 +235,10 @@ is enough.`,
 			if err != nil {
 				return usage{"spate list", err}
 			}
-			if !slices.Contains(listFormats, format) {
-				return usage{"spate list", fmt.Errorf("--format is one of %s, not %q%s", strings.Join(listFormats, ", "), format, config.DidYouMean(format, listFormats))}
+			if !slices.Contains(listing.Formats, format) {
+				return usage{"spate list", fmt.Errorf("--format is one of %s, not %q%s", strings.Join(listing.Formats, ", "), format, config.DidYouMean(format, listing.Formats))}
 			}
-			most := listRows
+			most := listing.Rows
 			if all || f.Limit > 0 {
 				most = 0
 			}
@@ -249,7 +246,7 @@ is enough.`,
 				if err := checkFigures(cmd.Context(), s, f); err != nil {
 					return usage{"spate list", err}
 				}
-				return printList(cmd.Context(), p.Stdout, s, f, format, listOptions{columns, probes, most})
+				return listing.Write(cmd.Context(), p.Stdout, s, f, format, listing.Options{Columns: columns, Probes: probes, Most: most})
 			})
 		},
 	}
@@ -260,144 +257,4 @@ is enough.`,
 	cmd.Flags().BoolVar(&probes, "probes", false, "a row for every probe of a capacity search, not one for the search")
 	cmd.Flags().StringSliceVar(&columns, "columns", nil, "figures, labels or settings to show instead of the usual ones, with commas between them")
 	return cmd
-}
-
-var listFormats = []string{"table", "json", "csv"}
-
-func printList(ctx context.Context, w io.Writer, s *store.Store, f store.Filter, format string, opt listOptions) error {
-	items, err := s.List(ctx, f)
-	if err != nil {
-		return err
-	}
-	switch format {
-	case "json":
-		err = listJSON(w, s, items)
-	case "csv":
-		var entries []runs.Entry
-		if entries, err = s.Entries(ctx, items); err == nil {
-			err = runs.WriteCSV(w, entries)
-		}
-	default:
-		opt.probes = opt.probes || slices.ContainsFunc(f.Labels, func(l store.Label) bool { return l.Name == capacityLabel })
-		err = listTable(ctx, w, s, items, opt)
-	}
-	if err != nil {
-		return fmt.Errorf("write to standard output: %w", err)
-	}
-	return nil
-}
-
-// listJSON prints an array, one result per line, figures as they were printed.
-func listJSON(w io.Writer, s *store.Store, items []store.Item) error {
-	lines := make([]json.RawMessage, len(items))
-	for i := range items {
-		it := &items[i]
-		line, err := json.Marshal(struct {
-			ID      string            `json:"id"`
-			Name    string            `json:"name"`
-			Format  string            `json:"format"`
-			Started *time.Time        `json:"started"`
-			Added   time.Time         `json:"added"`
-			Model   string            `json:"model,omitempty"`
-			Engine  string            `json:"engine,omitempty"`
-			Backend string            `json:"backend,omitempty"`
-			GPU     string            `json:"gpu,omitempty"`
-			State   string            `json:"state,omitempty"`
-			Verdict string            `json:"verdict,omitempty"`
-			Error   string            `json:"error,omitempty"`
-			Labels  map[string]string `json:"labels"`
-			Command string            `json:"command,omitempty"`
-			Source  string            `json:"source,omitempty"`
-			Folder  string            `json:"folder,omitempty"`
-			Host    string            `json:"host,omitempty"`
-			Records string            `json:"records"`
-			Metrics harvest.Figures   `json:"metrics"`
-		}{
-			it.ID, it.Name, it.Format, moment(it.Started), it.Added, it.Model, it.Engine, it.Backend, it.GPU, it.State, it.Verdict,
-			it.Error, it.Labels, it.Command, it.Source, it.Folder, it.Host, s.Records(it), it.Figures,
-		})
-		if err != nil {
-			return err
-		}
-		lines[i] = line
-	}
-	return jsonLines(w, lines)
-}
-
-func moment(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
-
-func jsonLines(w io.Writer, lines []json.RawMessage) error {
-	texts := make([]string, len(lines))
-	for i, l := range lines {
-		texts[i] = string(l)
-	}
-	_, err := io.WriteString(w, "[\n"+strings.Join(texts, ",\n")+"\n]\n")
-	return err
-}
-
-// itemVerdict is how a result of the store may be used.
-func itemVerdict(it *store.Item) string { return it.Judged().Verdict() }
-
-// column is a figure or, where there is none of that name, a label or setting.
-func column(e *runs.Entry, name string) string {
-	if _, ok := e.Result.Metrics.Get(name); ok {
-		return e.Result.Metrics.Cell(name)
-	}
-	if _, ok := e.Result.Extra.Get(name); ok {
-		return e.Result.Extra.Cell(name)
-	}
-	return dash(oneLine(e.Setting(name)))
-}
-
-func dash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
-
-// what is a few words that tell a result from others.
-func what(it *store.Item) string {
-	switch {
-	case it.Error != "":
-		return oneLine(it.Error)
-	case it.Run:
-		return dash(oneLine(it.Model))
-	case it.Name != "":
-		return oneLine(it.Name)
-	}
-	return filepath.Base(it.Source)
-}
-
-// oneLine is a text that fits into a table.
-func oneLine(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if r := []rune(text); len(r) > 60 {
-		return string(r[:59]) + "…"
-	}
-	return text
-}
-
-func shortTime(t time.Time) string {
-	if t.IsZero() {
-		return "-"
-	}
-	return t.Local().Format("2006-01-02 15:04")
-}
-
-// labelText is labels as the tag command takes them.
-func labelText(labels map[string]string) string {
-	var out []string
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		if v := labels[name]; v != "" {
-			name += "=" + v
-		}
-		out = append(out, oneLine(name))
-	}
-	return dash(strings.Join(out, " "))
 }

@@ -2,24 +2,20 @@ package cli
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"spate/internal/result"
 	"spate/internal/result/runs"
 	"spate/internal/result/store"
-	"spate/internal/safe/escape"
-	"spate/internal/view/report"
+	"spate/internal/view/listing"
 )
 
 // newShow is `spate show ID`.
@@ -62,127 +58,12 @@ func showOne(ctx context.Context, w io.Writer, s *store.Store, ref string, asJSO
 		return err
 	}
 	if asJSON {
-		err = showJSON(w, &e)
+		err = listing.ShowJSON(w, &e)
 	} else {
-		err = showText(w, s, &it, &e)
+		err = listing.Show(w, s, &it, &e)
 	}
 	if err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
-	}
-	return nil
-}
-
-func showJSON(w io.Writer, e *runs.Entry) error {
-	data, err := runs.Encode(e)
-	if err != nil {
-		return err
-	}
-	var out bytes.Buffer
-	if err := json.Indent(&out, data, "", "  "); err != nil {
-		return err
-	}
-	out.WriteByte('\n')
-	_, err = w.Write(out.Bytes())
-	return err
-}
-
-func showText(w io.Writer, s *store.Store, it *store.Item, e *runs.Entry) error {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	row := func(name, text string) {
-		if text != "" && text != "-" {
-			say(t, "%s:\t%s\n", name, escape.Line(text))
-		}
-	}
-	row("id", it.ID)
-	if it.Name != it.ID {
-		row("name", it.Name)
-	}
-	row("format", it.Format)
-	row("started", shortTime(it.Started))
-	row("put in", shortTime(it.Added))
-	row("model", it.Model)
-	row("engine", it.Engine)
-	row("backend", it.Backend)
-	row("gpu", it.GPU)
-	row("state", it.State)
-	row("verdict", it.Verdict)
-	row("labels", labelText(it.Labels))
-	row("command", it.Command)
-	if e.Result.Launch != nil {
-		row("server", *e.Result.Launch)
-	}
-	row("error", it.Error)
-	if it.Source != "" {
-		row("found in", fmt.Sprintf("%s:%d", it.Source, it.Line))
-	}
-	row("records", recordsText(s, it))
-	if e.Run != nil {
-		row("host", environmentText(e.Run))
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	say(w, "\n")
-	if e.Run != nil {
-		return report.Text(w, e.Run)
-	}
-	return showFigures(w, e)
-}
-
-func recordsText(s *store.Store, it *store.Item) string {
-	switch s.Records(it) {
-	case store.RecordsHere:
-		return it.Folder
-	case store.RecordsNever:
-		return "none, only figures are known"
-	}
-	return s.Lost(it)
-}
-
-// environmentText is the machine the run was made on.
-func environmentText(run *result.Run) string {
-	var env struct {
-		Host struct {
-			Name  string `json:"name"`
-			OS    string `json:"os"`
-			CPU   string `json:"cpu"`
-			Cores int    `json:"cores"`
-		} `json:"host"`
-	}
-	if json.Unmarshal(run.Environment, &env) != nil || env.Host.Cores == 0 { // none, or of a form to come
-		return ""
-	}
-	var parts []string
-	for _, text := range []string{env.Host.Name, env.Host.OS, env.Host.CPU, fmt.Sprintf("%d cores", env.Host.Cores)} {
-		if text != "" {
-			parts = append(parts, text)
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-// showFigures prints settings and figures of another tool's result, as printed there.
-func showFigures(w io.Writer, e *runs.Entry) error {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	for _, f := range e.Result.Metrics {
-		say(t, "%s\t%s\n", f.Name, f.Text)
-	}
-	for _, f := range e.Result.Extra {
-		say(t, "%s\t%s\t(the tool's own)\n", f.Name, f.Text)
-	}
-	for _, f := range e.Result.Context {
-		if text, err := json.Marshal(f.Value); err == nil {
-			say(t, "%s\t%s\t(%s)\n", f.Name, oneLine(string(text)), f.From)
-		}
-	}
-	if n := len(e.Result.EngineLog); n > 0 {
-		say(t, "engine log\t%d lines\n", n)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	for _, problem := range e.Result.Problems {
-		say(w, "%s\n", problem)
 	}
 	return nil
 }
@@ -225,7 +106,7 @@ Labels are the store's: the run folder stays as it was written.`,
 				}
 				items, err := s.List(cmd.Context(), store.Filter{IDs: []string{id}})
 				if err == nil && len(items) == 1 {
-					say(p.Stdout, "%s  %s\n", id, labelText(items[0].Labels))
+					say(p.Stdout, "%s  %s\n", id, listing.Labels(items[0].Labels))
 				}
 				return err
 			})
@@ -283,7 +164,7 @@ func remove(ctx context.Context, p Process, s *store.Store, refs []string, files
 				return err
 			}
 		}
-		say(p.Stderr, "%s  %s\n", items[i].ID, what(&items[i]))
+		say(p.Stderr, "%s  %s\n", items[i].ID, listing.What(&items[i]))
 		if folder != "" {
 			folders = append(folders, folder)
 			say(p.Stderr, "  and its folder %s\n", folder)

@@ -14,7 +14,7 @@ var levels = []struct {
 	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"selftest/accuracy", "selftest/alarms", "result/harvest", "result/interop", "forecast/profile", "sim/wall", "load/dataset", "trial"}},
 	{"views; what was not measured; a simulated server", []string{"judge/explain", "forecast/predict", "result/runs", "search/capacity", "sim/instance"}},
 	{"fitting the simulator; asking it what to run; results side by side", []string{"forecast/calibrate", "selftest/trials", "judge/compare", "view/curve", "settings/dialect", "forecast/sizing", "view/report", "result/store", "view/table"}},
-	{"one whole run; charts without a browser; what users have as rows", []string{"bench", "forecast/evidence", "search/sweep", "view/page", "view/picture"}},
+	{"one whole run; charts without a browser; what users have as rows", []string{"bench", "forecast/evidence", "search/sweep", "view/listing", "view/page", "view/picture"}},
 	{"who makes runs; server flags", []string{"search/tune", "trial/executor", "view"}},
 	{"commands", []string{"cli"}},
 	{"programs and house rules", []string{"cmd/spate", "test/archtest", "test/attack", "test/doctest", "test/e2e", "test/gotest", "token/tokenizer/conform", "token/chat/conformance"}},
