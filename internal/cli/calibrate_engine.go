@@ -180,11 +180,11 @@ func stepsSummary(p Process, done *calibrate.Outcome) error {
 	for _, prof := range done.Profiles {
 		say(p.Stdout, "%s\n", prof.Name)
 		for _, q := range prof.Params {
-			state := fmt.Sprintf("%s to %s", round3(q.Low), round3(q.High))
+			state := fmt.Sprintf("%s to %s", predict.Digits(q.Low), predict.Digits(q.High))
 			if !q.Free {
 				state = "expected, not determined"
 			}
-			say(p.Stdout, "  %-10s %10s %-12s %s\n", q.Name, round3(q.Value), q.Unit, state)
+			say(p.Stdout, "  %-10s %10s %-12s %s\n", q.Name, predict.Digits(q.Value), q.Unit, state)
 		}
 	}
 	return nil

@@ -35,12 +35,6 @@ func runCompare(p Process, o *predictOptions, prof *profile.Profile) error {
 	if o.json {
 		return writeIndented(p, c)
 	}
-	say(p.Stdout, "%-22s %12s %12s %8s   range of the prediction\n", "profile "+prof.Name, "predicted", "measured", "error")
-	for _, f := range c.Figures {
-		say(p.Stdout, "%-22s %12s %12s %+7.1f%%   %s to %s\n", f.Name, round3(f.Predicted), round3(f.Measured), f.ErrorPct, round3(f.Low), round3(f.High))
-	}
-	for _, s := range c.Reasons {
-		say(p.Stdout, "%s\n", s)
-	}
+	c.Write(p.Stdout, prof.Name)
 	return nil
 }

@@ -3,22 +3,15 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
-	"sort"
-	"strconv"
 	"strings"
 
-	"spate/internal/figure"
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/result"
 	"spate/internal/trial/executor"
 	"spate/internal/view/report"
 )
-
-// shownFigures are the figures of a prediction's interval and of a grid.
-var shownFigures = figure.List("output_throughput", "mean_ttft_ms", "p99_ttft_ms", "mean_tpot_ms", "mean_itl_ms", "p99_itl_ms")
 
 // runOnePrediction predicts one run, prints it as a measured one and keeps its folder.
 func runOnePrediction(p Process, o *predictOptions, prof *profile.Profile) error {
@@ -43,14 +36,14 @@ func runOnePrediction(p Process, o *predictOptions, prof *profile.Profile) error
 	run := executor.NewRun(prof, l, r.Bench, versionText(), command)
 	recs := executor.Fill(run, own)
 	if o.json {
-		return printPrediction(p, prof, l, own)
+		return writeIndented(p, predict.NewPrediction(prof, l, own))
 	}
 	say(p.Stdout, "predicted, not measured: profile %s, %s\n", prof.Caption(), l.Text)
 	if err := report.Block(p.Stdout, report.BlockOf(run)); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
 	}
 	if o.intervals {
-		writeIntervals(p, own, len(prof.Set))
+		own.WriteIntervals(p.Stdout, len(prof.Set))
 	}
 	if o.noFolder {
 		return nil
@@ -69,42 +62,6 @@ func or(a, b string) string {
 	return b
 }
 
-func writeIntervals(p Process, own *predict.Own, others int) {
-	if others == 0 {
-		return
-	}
-	say(p.Stdout, "\nrange over %d parameter vectors within noise\n", others+1)
-	for _, f := range shownFigures {
-		say(p.Stdout, "%-40s %s to %s\n", f.ShortUnit()+":", round3(own.Low[f.Key()]), round3(own.High[f.Key()]))
-	}
-}
-
-func round3(v float64) string {
-	if math.Abs(v) >= 1000 {
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	}
-	return strconv.FormatFloat(v, 'g', 4, 64)
-}
-
-// prediction is one predicted run for programs.
-type prediction struct {
-	Predicted bool              `json:"predicted_not_measured"`
-	Profile   string            `json:"profile"`
-	Load      string            `json:"load"`
-	Settings  map[string]string `json:"settings,omitempty"`
-	Figures   predict.Metrics   `json:"predicted"`
-	Low       predict.Metrics   `json:"predicted_low,omitempty"`
-	High      predict.Metrics   `json:"predicted_high,omitempty"`
-}
-
-func newPrediction(prof *profile.Profile, l *predict.Load, own *predict.Own) prediction {
-	return prediction{Predicted: true, Profile: prof.Name, Load: l.Text, Figures: own.Metrics, Low: own.Low, High: own.High}
-}
-
-func printPrediction(p Process, prof *profile.Profile, l *predict.Load, own *predict.Own) error {
-	return writeIndented(p, newPrediction(prof, l, own))
-}
-
 func writeIndented(p Process, v any) error {
 	enc := json.NewEncoder(p.Stdout)
 	enc.SetIndent("", " ")
@@ -114,42 +71,19 @@ func writeIndented(p Process, v any) error {
 	return nil
 }
 
-// point is one combination of the values given in lists.
-type gridPoint []struct{ name, value string }
-
-// combinations lists all of them, the last flag changing fastest.
-func combinations(grid map[string][]string) []gridPoint {
-	var names []string
-	for n := range grid {
-		names = append(names, n)
-	}
-	sort.Strings(names)
-	out := []gridPoint{nil}
-	for _, n := range names {
-		var next []gridPoint
-		for _, at := range out {
-			for _, v := range grid[n] {
-				next = append(next, append(slices.Clone(at), struct{ name, value string }{n, strings.TrimSpace(v)}))
-			}
-		}
-		out = next
-	}
-	return out
-}
-
 // runGrid predicts every combination and prints a table.
 func runGrid(p Process, o *predictOptions, base *profile.Profile) error {
-	var list []prediction
-	points := combinations(o.lists)
+	var list []predict.Prediction
+	points := predict.Combinations(o.lists)
 	for _, at := range points {
 		own, l, prof, err := o.predictAt(p, base, at)
 		if err != nil {
 			return err
 		}
-		one := newPrediction(prof, l, own)
+		one := predict.NewPrediction(prof, l, own)
 		one.Settings = map[string]string{}
 		for _, s := range at {
-			one.Settings[s.name] = s.value
+			one.Settings[s.Name] = s.Value
 		}
 		list = append(list, one)
 	}
@@ -157,39 +91,24 @@ func runGrid(p Process, o *predictOptions, base *profile.Profile) error {
 		return writeIndented(p, list)
 	}
 	say(p.Stdout, "predicted, not measured: profile %s\n", base.Caption())
-	for _, s := range points[0] {
-		say(p.Stdout, "%*s ", max(12, len(s.name)), s.name)
-	}
-	for _, f := range shownFigures {
-		say(p.Stdout, "%13s", f.ShortUnit())
-	}
-	say(p.Stdout, "\n")
-	for i, at := range points {
-		for _, s := range at {
-			say(p.Stdout, "%*s ", max(12, len(s.name)), s.value)
-		}
-		for _, f := range shownFigures {
-			say(p.Stdout, "%13s", round3(list[i].Figures[f.Key()]))
-		}
-		say(p.Stdout, "\n")
-	}
+	predict.WriteGrid(p.Stdout, points, list)
 	return nil
 }
 
 // predictAt predicts one combination.
-func (o *predictOptions) predictAt(p Process, base *profile.Profile, at gridPoint) (*predict.Own, *predict.Load, *profile.Profile, error) {
+func (o *predictOptions) predictAt(p Process, base *profile.Profile, at predict.At) (*predict.Own, *predict.Load, *profile.Profile, error) {
 	over := o.override
 	var extra []string
 	for _, s := range at {
-		if slices.Contains(gridFlags, s.name) {
-			extra = append(extra, "--"+s.name, s.value)
+		if slices.Contains(gridFlags, s.Name) {
+			extra = append(extra, "--"+s.Name, s.Value)
 			continue
 		}
 		one := &predictOptions{}
-		if err := one.set().Parse([]string{"--" + s.name + "=" + s.value}); err != nil {
+		if err := one.set().Parse([]string{"--" + s.Name + "=" + s.Value}); err != nil {
 			return nil, nil, nil, usage{"spate predict", err}
 		}
-		over = merge(over, one.override)
+		over = over.Merge(one.override)
 	}
 	l, _, err := o.load(p, extra)
 	if err != nil {
@@ -201,25 +120,6 @@ func (o *predictOptions) predictAt(p Process, base *profile.Profile, at gridPoin
 	}
 	own, err := l.Run(prof, o.seed, false)
 	return own, l, prof, err
-}
-
-// merge adds the settings of one override to another.
-func merge(a, b profile.Override) profile.Override {
-	for _, f := range []struct {
-		to   *int
-		from int
-	}{
-		{&a.MaxSeqs, b.MaxSeqs},
-		{&a.MaxTokens, b.MaxTokens},
-		{&a.MaxModelLen, b.MaxModelLen},
-		{&a.KVTokens, b.KVTokens},
-		{&a.TP, b.TP},
-	} {
-		if f.from != 0 {
-			*f.to = f.from
-		}
-	}
-	return a
 }
 
 // writeEngineLog simulates the load once more, step by step, and writes what the engine would log.

@@ -116,3 +116,22 @@ func (p *Profile) retile(tp int) error {
 	p.Name = fmt.Sprintf("%s, tensor parallel %d", p.Name, tp)
 	return nil
 }
+
+// Merge puts the settings of another override over these.
+func (a Override) Merge(b Override) Override {
+	for _, f := range []struct {
+		to   *int
+		from int
+	}{
+		{&a.MaxSeqs, b.MaxSeqs},
+		{&a.MaxTokens, b.MaxTokens},
+		{&a.MaxModelLen, b.MaxModelLen},
+		{&a.KVTokens, b.KVTokens},
+		{&a.TP, b.TP},
+	} {
+		if f.from != 0 {
+			*f.to = f.from
+		}
+	}
+	return a
+}
