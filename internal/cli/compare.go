@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -203,7 +202,7 @@ func runCompareRefs(ctx context.Context, p Process, o *compareOptions, refs []st
 		for _, s := range sides {
 			all = append(all, s.Samples...)
 		}
-		return learnNoise(p, o.noiseFile, all)
+		return p.noise(o.noiseFile).Learn(p.Stdout, all, time.Now())
 	}
 	return o.compare(p, sides)
 }
@@ -233,7 +232,7 @@ func shortNames(sides []compare.Side) {
 func (o *compareOptions) compare(p Process, sides []compare.Side) error {
 	opt := compare.Options{Metrics: o.metrics, Margin: o.share, Force: o.force, Thresholds: o.gate}
 	if !o.noNoise {
-		noise, err := readNoise(p, o.noiseFile)
+		noise, err := p.noise(o.noiseFile).Read()
 		if err != nil {
 			return err
 		}
@@ -286,90 +285,7 @@ func printGitHub(p Process, rep *compare.Report) error {
 	return errors.Join(rep.WriteMarkdown(f), f.Close())
 }
 
-// noisePath is where noise is kept: the place said, else the user's state folder.
-func noisePath(p Process, said string) string {
-	if said != "" {
-		return said
-	}
-	root := p.getenv("XDG_STATE_HOME")
-	if root == "" {
-		if p.home() == "" {
-			return ""
-		}
-		root = filepath.Join(p.home(), ".local", "state")
-	}
-	return filepath.Join(root, "spate", "noise.json")
-}
-
-// readNoise reads what was learned; a file that is not there yet has nothing in it.
-func readNoise(p Process, said string) (*compare.Noise, error) {
-	path := noisePath(p, said)
-	if path == "" {
-		return compare.ReadNoise(nil)
-	}
-	data, err := p.ReadFile(path)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("read noise file: %w", err)
-	}
-	n, err := compare.ReadNoise(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return n, nil
-}
-
-// learnNoise adds what equal runs differ by to the noise file, and prints it.
-func learnNoise(p Process, said string, equal []compare.Sample) error {
-	path := noisePath(p, said)
-	if path == "" {
-		return errors.New("there is no home folder to keep noise in: name a file with --noise-file")
-	}
-	noise, err := readNoise(p, said)
-	if err != nil {
-		return err
-	}
-	place, err := noise.Learn(equal, time.Now())
-	if err != nil {
-		return fmt.Errorf("learn noise: %w", err)
-	}
-	data, err := noise.Encode()
-	if err != nil {
-		return err
-	}
-	if err := replaceFile(path, data); err != nil {
-		return fmt.Errorf("keep noise: %w", err)
-	}
-	return printLesson(p.Stdout, place, path)
-}
-
-func printLesson(w io.Writer, place *compare.Place, path string) error {
-	say(w, "what %d equal runs of %s, from %s against %s, differ by:\n",
-		len(place.Runs), or(place.Text, "one workload"), or(place.Host, "no host"), or(place.Server, "a server"))
-	if err := place.WriteFloors(w); err != nil {
-		return fmt.Errorf("write to standard output: %w", err)
-	}
-	if len(place.Runs) < 4 {
-		say(w, "%d runs tell little: the floor falls as more are learned from\n", len(place.Runs))
-	}
-	say(w, "kept in %s\n", path)
-	return nil
-}
-
-// replaceFile writes a file so that a reader sees the old or the new one, never a part.
-func replaceFile(path string, data []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".noise-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // the error that matters is on its way
-	}
-	return err
+// noise is the file in which the noise of equal runs is kept.
+func (p Process) noise(said string) *compare.NoiseFile {
+	return &compare.NoiseFile{Path: compare.NoisePath(said, p.getenv), ReadFile: p.ReadFile}
 }

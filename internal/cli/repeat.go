@@ -184,7 +184,7 @@ func (s *series) conclude() error {
 		say(s.p.Stderr, "no comparison: fewer than two arms have a run\n")
 		return nil
 	}
-	noise, err := readNoise(s.p, s.base.Repeat.NoiseFile)
+	noise, err := s.p.noise(s.base.Repeat.NoiseFile).Read()
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (s *series) keep(rep *compare.Report) error {
 		return fmt.Errorf("encode the comparison: %w", err)
 	}
 	file := filepath.Join(s.dir, ComparisonFile)
-	if err := replaceFile(file, []byte(b.String())); err != nil {
+	if err := compare.Replace(file, []byte(b.String())); err != nil {
 		return fmt.Errorf("keep the comparison: %w", err)
 	}
 	say(s.p.Stderr, "comparison: %s\n", file)
@@ -227,7 +227,7 @@ func (s *series) learn(sides []compare.Side) error {
 		all = append(all, side.Samples...)
 	}
 	say(s.p.Stdout, "\n")
-	if err := learnNoise(s.p, s.base.Repeat.NoiseFile, all); err != nil {
+	if err := s.p.noise(s.base.Repeat.NoiseFile).Learn(s.p.Stdout, all, time.Now()); err != nil {
 		say(s.p.Stderr, "note: %v\n", err)
 	}
 	return nil

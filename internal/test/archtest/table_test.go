@@ -46,6 +46,7 @@ var machine = []struct {
 	{"selftest/alarms", []string{"os", "os/exec", "syscall", "golang.org/x/sys/unix"}, "runs servers and clients as processes, and disturbs them"},
 	{"bench", []string{"net", "net/http", "os", "os/exec"}, "opens the files, asks the servers and finds the programs that the settings name"},
 	{"cli", []string{"net", "os", "os/exec", "os/signal", "golang.org/x/term"}, "is the process's face"},
+	{"judge/compare", []string{"os"}, "keeps the file of noise"},
 	{"send/client", []string{"net", "net/http", "net/http/httptrace", "os", "syscall", "golang.org/x/sys/unix"}, "owns the sockets of the load"},
 	{"cmd/spate", []string{"os", "os/signal", "syscall"}, "is the process"},
 	{"settings/config", []string{"net"}, "joins a host and a port; opens nothing"},
