@@ -44,6 +44,7 @@ func newSource(c *config.Bench, p Prompts) source {
 	if p.Look != nil {
 		p.Look(&w.HF)
 	}
+	w.Lengths = w.Prefix == 0 // nothing is shared, so no text tells more
 	return &prompts{w, p}
 }
 

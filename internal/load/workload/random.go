@@ -235,7 +235,9 @@ func (r *random) build(s *scratch, j job) (call.Request, bool, error) {
 	req := call.Request{MaxOut: j.out}
 	nominal := r.cfg.Prefix + j.in
 	if r.tok == nil {
-		req.Prompt.Text = r.words(s, j)
+		if !r.cfg.Lengths {
+			req.Prompt.Text = r.words(s, j)
+		}
 		req.In = r.cfg.wordCount(nominal)
 		return req, true, nil
 	}

@@ -93,6 +93,7 @@ type Config struct {
 	Chat          bool // a chat endpoint, which applies the template itself
 	SkipTemplate  bool // custom: send prompts as they are
 	SkipTokenizer bool // custom: lengths of 1 and 1, as vLLM without a tokenizer
+	Lengths       bool // random prompts without a tokenizer have lengths and no text: what sends nothing needs none
 	NoOversample  bool // end early instead of repeating rows
 	NoShuffle     bool // keep the order of the file
 
