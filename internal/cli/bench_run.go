@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"spate/internal/bench"
+	"spate/internal/host/launch"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
 	"spate/internal/safe/secret"
@@ -53,11 +54,14 @@ func runBench(ctx context.Context, p Process, cfg *config.Bench) (code int) {
 		defer func() { end(code) }()
 	}
 	res, err := exec.Try(ctx, pt)
+	_, start := errors.AsType[*trial.StartError](err)
+	if f, ok := errors.AsType[*launch.Failure](err); ok && start && sig.was() {
+		err = fmt.Errorf("the server was ended before it was ready; its log is %s", f.Log)
+	}
 	if err != nil {
 		complain(p.Stderr, "spate bench", err)
 	}
 	if res == nil {
-		_, start := errors.AsType[*trial.StartError](err)
 		switch {
 		case sig.was():
 			return ExitInterrupted

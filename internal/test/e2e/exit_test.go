@@ -261,6 +261,20 @@ func TestInterruptLaunch(t *testing.T) {
 	}
 }
 
+// TestInterruptStartOfRun: one interrupt is enough while a run's server is being started.
+func TestInterruptStartOfRun(t *testing.T) {
+	t.Parallel()
+	c := benchCmd(t, append([]string{"--launch", "sleep 600", "--launch-gpu-memory-used-ok", "any", "--launch-log", filepath.Join(t.TempDir(), "log")}, small...)...)
+	c.start()
+	await(t, "starting", func() bool { return strings.Contains(c.err.String(), "starting sleep") })
+	c.signal(syscall.SIGINT)
+	e := c.wait()
+	if e.code != cli.ExitInterrupted {
+		t.Errorf("exit code %d, want %d\n%s", e.code, cli.ExitInterrupted, e.stderr)
+	}
+	has(t, "stderr", e.stderr, "the server was ended before it was ready; its log is ")
+}
+
 // TestInterruptWhileWaiting interrupts a command that still waits for its server.
 func TestInterruptWhileWaiting(t *testing.T) {
 	t.Parallel()
