@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -85,7 +86,7 @@ func (s *session) printPlan(w io.Writer, title string, p workload.Plan) error {
 		fmt.Fprintf(&b, "%-18s %s\n", label, fmt.Sprintf(format, args...))
 	}
 	b.WriteString(title + "\n")
-	row("target", "%s%s, backend %s, model %s", hostOf(s.target.client.BaseURLs[0]), c.Target.Endpoint, s.target.backend, firstOf(s.target.served, "unknown"))
+	row("target", "%s%s, backend %s, model %s", hostOf(s.target.client.BaseURLs[0]), c.Target.Endpoint, s.target.backend, cmp.Or(s.target.served, "unknown"))
 	row("dataset", "%s, seed %d", c.Dataset.Name, c.Load.Seed)
 	row("load", "%s", s.load.text)
 	if s.load.expect > 0 && p.Sampled {

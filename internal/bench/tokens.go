@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -34,7 +35,7 @@ func (s *session) loadTokens(ctx context.Context) (*tokens, error) {
 		t.skipped = true
 		return t, nil
 	}
-	name := firstOf(m.Tokenizer, s.target.root, s.target.model)
+	name := cmp.Or(m.Tokenizer, s.target.root, s.target.model)
 	t.id = name
 	if name == serverTokenizer {
 		t.id, t.remote = s.target.model, true
@@ -157,13 +158,4 @@ func splitKinds(r *call.Record) {
 	if tool > 0 {
 		r.ToolOut = call.Count{N: tool, From: call.FromChunks}
 	}
-}
-
-func firstOf(names ...string) string {
-	for _, n := range names {
-		if n != "" {
-			return n
-		}
-	}
-	return ""
 }

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"time"
 
 	"spate/internal/call"
 	"spate/internal/judge/stats"
@@ -52,7 +51,7 @@ func (t *turn) add(r *call.Record) {
 		return
 	}
 	if r.FirstToken != call.Unset {
-		t.ttft = append(t.ttft, float64(r.FirstToken-r.Sent)/float64(time.Millisecond))
+		t.ttft = append(t.ttft, call.Millis(r.FirstToken-r.Sent))
 	}
 	t.in = append(t.in, float64(r.In.N))
 	if r.Cached.From != call.FromNone && r.In.N > 0 {

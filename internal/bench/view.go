@@ -100,13 +100,12 @@ func (s *session) judgeSoFar(sn *report.Snapshot) {
 	if l, ok := s.stampLag(); ok {
 		lag = &l
 	}
-	ms := func(d time.Duration) float64 { return d.Seconds() * 1e3 }
 	var sum metrics.Summary
 	sum.Tally = call.Tally{Due: sn.Done, OK: sn.Done - sn.Failed, Failed: sn.Failed, Attempts: sn.Done}
 	sum.Completed, sum.Failed = sn.Done-sn.Failed, sn.Failed
 	sum.Failures.Share = float64(sn.Failed) / float64(sn.Done)
-	sum.TTFT.N, sum.TTFT.Median = int(sn.TTFT.N), ms(sn.TTFT.P50)
-	sum.Streaming.ITLNoRole.N, sum.Streaming.ITLNoRole.Median = int(sn.ITL.N), ms(sn.ITL.P50)
+	sum.TTFT.N, sum.TTFT.Median = int(sn.TTFT.N), call.Millis(sn.TTFT.P50)
+	sum.Streaming.ITLNoRole.N, sum.Streaming.ITLNoRole.Median = int(sn.ITL.N), call.Millis(sn.ITL.P50)
 	v := verdict.Judge(verdict.Input{Summary: sum, Self: s.selfOf(&self, lag, recorder.Stats{}), Settings: s.settings()})
 	sn.Verdict = string(v.Grade)
 	if bad := v.Bad(); len(bad) > 0 {

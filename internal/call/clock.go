@@ -13,3 +13,6 @@ func (c Clock) Now() time.Duration { return time.Since(c.start) }
 
 // Start is the wall-clock time of offset zero.
 func (c Clock) Start() time.Time { return c.start }
+
+// Millis is a time in milliseconds, with its fraction.
+func Millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

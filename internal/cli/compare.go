@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"spate/internal/figure"
 	"spate/internal/judge/compare"
 	"spate/internal/result/runs"
 	"spate/internal/result/store"
@@ -72,7 +73,7 @@ there is one for the host, server and workload: a difference below it is no diff
 				need = 1
 			}
 			if len(args) < need {
-				return fmt.Errorf("%s named, at least %d needed", count(len(args), "result"), need)
+				return fmt.Errorf("%s named, at least %d needed", figure.Counted(len(args), "result"), need)
 			}
 			return nil
 		},

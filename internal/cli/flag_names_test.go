@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -107,7 +108,7 @@ func TestOneMeaningPerFlagName(t *testing.T) {
 		slices.Sort(words)
 		slices.Sort(lines)
 		begin := strings.Join(slices.Compact(words), " ")
-		if want := or(excused[name], words[0]); len(slices.Compact(kinds)) > 1 || begin != want {
+		if want := cmp.Or(excused[name], words[0]); len(slices.Compact(kinds)) > 1 || begin != want {
 			t.Errorf("--%s means several things: its help begins with %q, want %q\n%s", name, begin, want, strings.Join(lines, "\n"))
 		}
 		delete(excused, name)

@@ -93,11 +93,3 @@ func countKept(kept []store.Kept) string {
 	}
 	return fmt.Sprintf("%d put into the store, %d in it already: spate list", len(kept)-known, known)
 }
-
-// count is a number of things.
-func count(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
-}

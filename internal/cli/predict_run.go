@@ -55,13 +55,6 @@ func runOnePrediction(p Process, o *predictOptions, prof *profile.Profile) error
 	return nil
 }
 
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
-
 func writeIndented(p Process, v any) error {
 	enc := json.NewEncoder(p.Stdout)
 	enc.SetIndent("", " ")

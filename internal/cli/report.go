@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"spate/internal/figure"
 	"spate/internal/result/runs"
 	"spate/internal/result/store"
 	"spate/internal/settings/config"
@@ -80,7 +81,7 @@ func runReport(ctx context.Context, p Process, refs []string, f reportFlags) err
 		return err
 	}
 	for _, path := range f.outputs {
-		telling := p.wait("writing %s of %s", path, count(len(set), "result"))
+		telling := p.wait("writing %s of %s", path, figure.Counted(len(set), "result"))
 		err := writeReport(path, set, f.view)
 		telling.end()
 		if err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -181,7 +182,7 @@ func printProfiles(p Process) error {
 	for _, m := range list {
 		if m.Calibrated {
 			facts := slices.DeleteFunc([]string{m.Engine.Model, m.Engine.GPU, m.Engine.Version}, func(s string) bool { return s == "" })
-			say(p.Stdout, "  %-55s %s (alias %s)\n", m.Name, or(strings.Join(facts, ", "), "model and GPU unknown"), m.Alias())
+			say(p.Stdout, "  %-55s %s (alias %s)\n", m.Name, cmp.Or(strings.Join(facts, ", "), "model and GPU unknown"), m.Alias())
 		}
 	}
 	say(p.Stdout, "not calibrated, computed from the model's config.json and the GPU's datasheet (any model@gpu works):\n")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"spate/internal/figure"
 	"spate/internal/result"
 	"spate/internal/result/runs"
 	"spate/internal/result/store"
@@ -171,7 +172,7 @@ func remove(ctx context.Context, p Process, s *store.Store, refs []string, files
 		}
 	}
 	if !yes {
-		if err := confirm(p, "remove "+count(len(items), "result")); err != nil {
+		if err := confirm(p, "remove "+figure.Counted(len(items), "result")); err != nil {
 			return err
 		}
 	}
@@ -183,7 +184,7 @@ func remove(ctx context.Context, p Process, s *store.Store, refs []string, files
 	if err := s.Remove(ctx, ids...); err != nil {
 		return err
 	}
-	say(p.Stdout, "removed %s, %s\n", count(len(items), "result"), count(len(folders), "folder"))
+	say(p.Stdout, "removed %s, %s\n", figure.Counted(len(items), "result"), figure.Counted(len(folders), "folder"))
 	return nil
 }
 

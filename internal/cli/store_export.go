@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"spate/internal/figure"
 	"spate/internal/result"
 	"spate/internal/result/runs"
 	"spate/internal/result/store"
@@ -122,6 +123,6 @@ func exportTo(p Process, output string, entries []runs.Entry, write func(io.Writ
 	if err := result.Save(output, buf.Bytes(), false); err != nil {
 		return err
 	}
-	say(p.Stderr, "wrote %s to %s\n", count(len(entries), "result"), output)
+	say(p.Stderr, "wrote %s to %s\n", figure.Counted(len(entries), "result"), output)
 	return nil
 }

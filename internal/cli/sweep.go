@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -250,7 +251,7 @@ func (o *sweepOptions) plan(p Process, own *pflag.FlagSet) (*sweep.Plan, string,
 	if o.resume != "" && o.dir != "" {
 		return nil, "", usage{"spate sweep", errors.New("--resume names the folder already: leave --output-dir out")}
 	}
-	dir := or(o.resume, o.dir)
+	dir := cmp.Or(o.resume, o.dir)
 	if o.resume != "" && o.file == "" {
 		pl, err := o.resumed(p, own)
 		return pl, dir, err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -236,7 +237,7 @@ func (h *hunted) folder() string {
 		}
 		return r
 	}, h.f.Name)
-	return or(h.o.dir, filepath.Join(result.DefaultRoot, "tune-"+name))
+	return cmp.Or(h.o.dir, filepath.Join(result.DefaultRoot, "tune-"+name))
 }
 
 // predicted searches in virtual time. A folder is kept only if one is named.
@@ -308,7 +309,7 @@ func (h *hunted) describe() error {
 		if k.Kind == suggest.Int || k.Kind == suggest.Float {
 			values = fmt.Sprintf("%g to %g", k.Low, k.High)
 		}
-		say(w, "  %-32s %-7s %-24s default %s\n", k.Name, k.Kind, values, or(def[k.Name], "unknown"))
+		say(w, "  %-32s %-7s %-24s default %s\n", k.Name, k.Kind, values, cmp.Or(def[k.Name], "unknown"))
 	}
 	return nil
 }

@@ -244,3 +244,11 @@ func TestKeysInSource(t *testing.T) {
 		t.Errorf("%d keys found, %v", found, err)
 	}
 }
+
+func TestCounted(t *testing.T) {
+	for n, want := range []string{"0 runs", "1 run", "2 runs"} {
+		if got := Counted(n, "run"); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}

@@ -302,3 +302,11 @@ func Capital(text string) string {
 	}
 	return strings.ToUpper(text[:1]) + text[1:]
 }
+
+// Counted is a number with what it counts, as in "1 run" and "3 runs".
+func Counted(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return strconv.Itoa(n) + " " + thing
+}

@@ -1,6 +1,7 @@
 package result
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -82,7 +83,7 @@ func differing(a, b map[string]string, counts func(key string) bool) []string {
 		if key == "load.seed" {
 			name = "--seed"
 		}
-		out = append(out, fmt.Sprintf("%s %s against %s", name, or(a[key], "unset"), or(b[key], "unset")))
+		out = append(out, fmt.Sprintf("%s %s against %s", name, cmp.Or(a[key], "unset"), cmp.Or(b[key], "unset")))
 	}
 	return out
 }
@@ -99,20 +100,13 @@ func lengths(a, b map[string]string) (diffs []string, told func(key string) bool
 			continue
 		}
 		if a[sent] != b[sent] {
-			diffs = append(diffs, fmt.Sprintf("%s %s against %s", l.flag, or(a[sent], "unset"), or(b[sent], "unset")))
+			diffs = append(diffs, fmt.Sprintf("%s %s against %s", l.flag, cmp.Or(a[sent], "unset"), cmp.Or(b[sent], "unset")))
 		}
 		said = append(said, l.key)
 	}
 	return diffs, func(key string) bool {
 		return strings.HasPrefix(key, "dataset.") && slices.ContainsFunc(said, func(end string) bool { return strings.HasSuffix(key, end) })
 	}
-}
-
-func or(s, unset string) string {
-	if s == "" {
-		return unset
-	}
-	return s
 }
 
 func matters(key string) bool {

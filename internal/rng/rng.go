@@ -40,7 +40,7 @@ func newMixer(seed, lane uint64) mixer {
 
 func (m *mixer) word(v uint64) {
 	m.words++
-	m.state = avalanche(m.state^v) + 0x9e3779b97f4a7c15
+	m.state = Mix(m.state^v) + step
 }
 
 // text folds eight bytes at a time; the length goes first so that no name is a prefix of another.
@@ -57,13 +57,19 @@ func (m *mixer) text(s string) {
 	}
 }
 
-func (m *mixer) sum() uint64 { return avalanche(m.state ^ m.words) }
+func (m *mixer) sum() uint64 { return Mix(m.state ^ m.words) }
 
-// avalanche is the finaliser of SplitMix64: each input bit flips each output bit with probability near 1/2.
-func avalanche(x uint64) uint64 {
+// Mix is the finaliser of SplitMix64, a bijection: each input bit flips each output bit with probability near 1/2.
+func Mix(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
 	x ^= x >> 27
 	x *= 0x94d049bb133111eb
 	return x ^ x>>31
 }
+
+// SplitMix is what SplitMix64 draws in state x; unlike Mix it does not keep 0.
+func SplitMix(x uint64) uint64 { return Mix(x + step) }
+
+// step is how far SplitMix64 moves its state: 2^64 over the golden ratio, odd.
+const step = 0x9e3779b97f4a7c15

@@ -188,3 +188,14 @@ func BenchmarkNew(b *testing.B) {
 		New(1, "request", 5)
 	}
 }
+
+// TestSplitMix has the first numbers that SplitMix64 draws from seed 0, as its authors print them.
+func TestSplitMix(t *testing.T) {
+	state := uint64(0)
+	for i, want := range []uint64{0xe220a8397b1dcdaf, 0x6e789e6aa1b965f4, 0x06c45d188009454f} {
+		if got := SplitMix(state); got != want {
+			t.Errorf("number %d is %#x, want %#x", i, got, want)
+		}
+		state += step
+	}
+}

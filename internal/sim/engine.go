@@ -98,7 +98,7 @@ func (e *Engine) Submit(r Request) error {
 	s := e.newSeq()
 	s.Request, s.in = r, in
 	if r.OutStream == 0 {
-		s.OutStream = mix(mix(uint64(e.stats.Submitted)+1) ^ e.cfg.Seed ^ 0x6f7574)
+		s.OutStream = rng.Mix(rng.Mix(uint64(e.stats.Submitted)+1) ^ e.cfg.Seed ^ 0x6f7574)
 	} else {
 		for _, l := range e.lanes {
 			l.shared = true
@@ -108,7 +108,7 @@ func (e *Engine) Submit(r Request) error {
 	case e.cfg.PrefixCaching:
 		s.chain = kv.NewChain(r.Prompt, s.OutStream, uint64(r.Adapter))
 	case r.Group != 0:
-		s.chain = kv.NewChain(r.Prompt, s.OutStream, mix(r.Group)) // names nobody else knows
+		s.chain = kv.NewChain(r.Prompt, s.OutStream, rng.Mix(r.Group)) // names nobody else knows
 	}
 	s.lane = e.pick()
 	s.lane.waiting.push(s)

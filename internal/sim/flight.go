@@ -1,6 +1,9 @@
 package sim
 
-import "spate/internal/sim/latency"
+import (
+	"spate/internal/rng"
+	"spate/internal/sim/latency"
+)
 
 // part is one request's share of a batch under way.
 type part struct {
@@ -61,7 +64,7 @@ func (f *flight) addReceived(s *seq) {
 func (f *flight) put(s *seq, item Item) {
 	f.items = append(f.items, item)
 	f.parts = append(f.parts, part{s: s, tokens: int32(item.Tokens), sample: item.Sample})
-	f.stamp = mix(f.stamp ^ uint64(item.ID)<<24 ^ uint64(item.Tokens))
+	f.stamp = rng.Mix(f.stamp ^ uint64(item.ID)<<24 ^ uint64(item.Tokens))
 }
 
 func (f *flight) count(cfg *Config, s *seq, item Item) {
@@ -112,13 +115,4 @@ func (f *flight) uses(a int) bool {
 		}
 	}
 	return false
-}
-
-// mix is a bijection that spreads every input bit over the word.
-func mix(x uint64) uint64 {
-	x ^= x >> 30
-	x *= 0xbf58476d1ce4e5b9
-	x ^= x >> 27
-	x *= 0x94d049bb133111eb
-	return x ^ x>>31
 }

@@ -1,6 +1,10 @@
 package sim
 
-import "time"
+import (
+	"time"
+
+	"spate/internal/rng"
+)
 
 // Plan forms the next batch. It reports false when there is nothing to compute now, or when as many
 // batches as the engine allows are under way.
@@ -163,7 +167,7 @@ func (e *Engine) accepted(drafts int) int {
 func (e *Engine) note(f *flight, steps int) {
 	sh := f.shape
 	for range steps {
-		e.digest = mix(e.digest ^ f.stamp ^ uint64(sh.KV)<<20 ^ uint64(sh.Prefill))
+		e.digest = rng.Mix(e.digest ^ f.stamp ^ uint64(sh.KV)<<20 ^ uint64(sh.Prefill))
 		sh.KV += int64(sh.Decode)
 	}
 	e.stats.recent.step(steps)

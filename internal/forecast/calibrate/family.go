@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -102,18 +103,11 @@ func newGroup(name string, facts profile.Facts) (*group, error) {
 		return g, g.known()
 	}
 	g.base.Sim = sim.Config{
-		Policy: sim.V1, MaxSeqs: or(facts.MaxSeqs, 256), MaxTokens: or(facts.MaxTokens, 512), BlockSize: 16,
+		Policy: sim.V1, MaxSeqs: cmp.Or(facts.MaxSeqs, 256), MaxTokens: cmp.Or(facts.MaxTokens, 512), BlockSize: 16,
 		PrefixCaching: facts.PrefixCaching != nil && *facts.PrefixCaching,
 	}
-	g.base.Cost.Blocks = or(facts.KVTokens, 1<<20) / 16
+	g.base.Cost.Blocks = cmp.Or(facts.KVTokens, 1<<20) / 16
 	return g, nil
-}
-
-func or(v, other int) int {
-	if v != 0 {
-		return v
-	}
-	return other
 }
 
 // known resolves the settings as the engine version would.

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -84,20 +85,13 @@ func told(e *runs.Entry) Server {
 		s.Flags["model"] = m
 	}
 	if run := e.Run; run != nil {
-		s.Version = or(s.Version, run.Server.Version)
-		s.Engine = or(run.Server.Kind, s.Engine)
+		s.Version = cmp.Or(s.Version, run.Server.Version)
+		s.Engine = cmp.Or(run.Server.Kind, s.Engine)
 		if run.Server.Model != "" {
 			s.Flags["model"] = run.Server.Model
 		}
 	}
 	return s
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // fits reports whether two descriptions can be of one server: they contradict each other nowhere.
@@ -146,7 +140,7 @@ func (c *collector) facts(s *Server) (profile.Facts, error) {
 	set := s.settings()
 	g := &c.given.Server
 	f := profile.Facts{
-		Engine: or(g.Engine, s.Engine), Version: or(g.Version, cutBuild(s.Version)), GPU: g.GPU, Model: or(g.Model, set.Model),
+		Engine: cmp.Or(g.Engine, s.Engine), Version: cmp.Or(g.Version, cutBuild(s.Version)), GPU: g.GPU, Model: cmp.Or(g.Model, set.Model),
 		Nodes: max(g.Nodes, set.Nodes, 1), TP: pick(g.TP, set.TP), MaxSeqs: pick(g.MaxSeqs, set.MaxSeqs),
 		MaxTokens: pick(g.MaxTokens, set.MaxTokens), MaxModelLen: pick(g.MaxModelLen, set.MaxModelLen, s.Length),
 		Chunked: set.Chunked, PrefixCaching: set.Prefix, Note: g.Note,
@@ -213,7 +207,7 @@ func (c *collector) complete(f *profile.Facts) error {
 	miss(f.Engine == "", "which engine served it is not in the text: say --engine ("+strings.Join(catalog.EngineNames(), ", ")+")")
 	if strings.EqualFold(f.GPU, unknown) || strings.EqualFold(f.Model, unknown) {
 		f.GPU, f.Model, f.GPUs = "", "", 0
-		f.Note = or(f.Note, "model or GPU unknown: fitted without physics")
+		f.Note = cmp.Or(f.Note, "model or GPU unknown: fitted without physics")
 		return joined(missing...)
 	}
 	miss(f.Model == "", "its model is not in the text: say --model (or --model unknown to fit without physics)")
@@ -275,12 +269,12 @@ func (c *collector) group(f profile.Facts) string {
 	if name, ok := c.groups[key]; ok {
 		return name
 	}
-	name := or(c.given.Name, groupName(&f))
+	name := cmp.Or(c.given.Name, groupName(&f))
 	for n := 2; ; n++ {
 		if _, taken := c.found.File.Engines[name]; !taken {
 			break
 		}
-		name = or(c.given.Name, groupName(&f)) + "-" + strconv.Itoa(n)
+		name = cmp.Or(c.given.Name, groupName(&f)) + "-" + strconv.Itoa(n)
 	}
 	c.groups[key] = name
 	c.found.File.Engines[name] = f
@@ -306,7 +300,7 @@ func groupName(f *profile.Facts) string {
 	if f.Nodes > 1 {
 		parts = append(parts, strconv.Itoa(f.Nodes)+"nodes")
 	}
-	parts = append(parts, f.Engine+"-"+or(f.Version, "any"))
+	parts = append(parts, f.Engine+"-"+cmp.Or(f.Version, "any"))
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
 			return r

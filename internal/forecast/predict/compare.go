@@ -29,7 +29,7 @@ func Recorded(recs []call.Record) ([]Sent, error) {
 	out := make([]Sent, len(list))
 	for i, r := range list {
 		out[i] = Sent{
-			AtMS: float64(r.Sent-list[0].Sent) / 1e6, In: max(1, r.In.N), Out: r.Out.N, Cached: max(0, r.Cached.N),
+			AtMS: call.Millis(r.Sent - list[0].Sent), In: max(1, r.In.N), Out: r.Out.N, Cached: max(0, r.Cached.N),
 		}
 		if r.AskedOut > r.Out.N {
 			out[i].Limit = r.AskedOut

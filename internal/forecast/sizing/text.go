@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+
+	"spate/internal/figure"
 )
 
 // Write prints a plan for people.
@@ -101,7 +103,7 @@ func (p *Plan) recommend(b *strings.Builder) {
 	if c.Cost != nil {
 		cost = fmt.Sprintf(", %.2f USD per hour", *c.Cost)
 	}
-	fmt.Fprintf(b, "\nrecommended: %s, %s of %s x %s: %s%s\n", c.Profile, counted(c.Replicas, "replica"), fmt.Sprint(c.TP), c.GPU, counted(c.GPUs, "GPU"), cost)
+	fmt.Fprintf(b, "\nrecommended: %s, %s of %s x %s: %s%s\n", c.Profile, figure.Counted(c.Replicas, "replica"), fmt.Sprint(c.TP), c.GPU, figure.Counted(c.GPUs, "GPU"), cost)
 	fmt.Fprintf(b, "each replica:\n  %s\n", c.Command)
 	if c.Breaks != nil {
 		fmt.Fprintf(b, "breaks first: %s at %.1f requests per second (%s)\n", c.Breaks.Objective, c.Breaks.Rate, c.Breaks.Reason)
@@ -133,15 +135,8 @@ func (c *Candidate) doubts(b *strings.Builder) {
 		fmt.Fprintf(b, "  with some of %d parameter vectors within noise the queue grows\n", c.Vectors)
 	}
 	if c.Certain > 0 {
-		fmt.Fprintf(b, "  with %s (%s) all of them meet the objectives\n", counted(c.Certain, "replica"), counted(c.Certain*c.TP, "GPU"))
+		fmt.Fprintf(b, "  with %s (%s) all of them meet the objectives\n", figure.Counted(c.Certain, "replica"), figure.Counted(c.Certain*c.TP, "GPU"))
 	} else {
 		b.WriteString("  more replicas do not settle it: measure\n")
 	}
-}
-
-func counted(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }

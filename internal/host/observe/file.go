@@ -29,7 +29,7 @@ func encode(s Sample) ([]byte, error) {
 			values[name] = v
 		}
 	}
-	data, err := json.Marshal(line{AtMS: float64(s.At.Microseconds()) / 1000, Source: s.Source, Values: values})
+	data, err := json.Marshal(line{AtMS: ms(s.At), Source: s.Source, Values: values})
 	if err != nil {
 		return nil, fmt.Errorf("encode sample: %w", err)
 	}

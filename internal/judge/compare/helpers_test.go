@@ -129,12 +129,12 @@ func summarize(run *result.Run, recs []call.Record) {
 		s.TotalOutput += r.Out.N
 		first, _ := metrics.TTFT(r)
 		all, _ := metrics.Latency(r, metrics.LastChunk)
-		ttft, e2el = append(ttft, ms(first)), append(e2el, ms(all))
+		ttft, e2el = append(ttft, call.Millis(first)), append(e2el, call.Millis(all))
 		if per, ok := metrics.TPOT(r, metrics.LastChunk, true); ok {
 			tpot = append(tpot, 1000*per)
 		}
 		for j := 1; j < len(r.Chunks); j++ {
-			itl = append(itl, ms(r.Chunks[j].At-r.Chunks[j-1].At))
+			itl = append(itl, call.Millis(r.Chunks[j].At-r.Chunks[j-1].At))
 		}
 	}
 	s.RequestThroughput = float64(s.Completed) / s.DurationS

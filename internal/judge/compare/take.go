@@ -135,9 +135,6 @@ func (t *taken) fromRecords(all []call.Record) {
 	t.works(recs, plan, time.Duration(run.Summary.DurationS*float64(time.Second)))
 }
 
-// ms is a duration in milliseconds.
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
 // latencies groups values by request; those that failed leave their place empty.
 func (t *taken) latencies(recs []*call.Record, plan metrics.Run) {
 	for _, name := range figure.Latencies() {
@@ -169,7 +166,7 @@ func gaps(stride int) func(dst []float64, r *call.Record) []float64 {
 		nth++
 		// The offset differs per request so that no position in the answer is left out.
 		for j := 1 + nth%stride; j < len(r.Chunks); j += stride {
-			dst = append(dst, ms(r.Chunks[j].At-r.Chunks[j-1].At))
+			dst = append(dst, call.Millis(r.Chunks[j].At-r.Chunks[j-1].At))
 		}
 		return dst
 	}
@@ -205,7 +202,7 @@ func (t *taken) works(recs []*call.Record, plan metrics.Run, dur time.Duration) 
 	life := stats.Mean(t.lat["e2el"].Values)
 	n := 0
 	if life > 0 {
-		n = min(mostStretchs, int(ms(dur)/life))
+		n = min(mostStretchs, int(call.Millis(dur)/life))
 	}
 	if n < fewStretches {
 		return

@@ -297,7 +297,7 @@ func (in *Input) addEnvironment(raw json.RawMessage) {
 		} `json:"round_trip"`
 	}
 	if json.Unmarshal(raw, &env) == nil {
-		in.RTT = float64(env.RTT.Median) / float64(time.Millisecond)
+		in.RTT = call.Millis(env.RTT.Median)
 	}
 }
 

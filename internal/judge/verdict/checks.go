@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"spate/internal/call"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/stats"
 )
@@ -53,7 +54,7 @@ func clientGap(in *Input) Finding {
 	if in.Self == nil {
 		return unmeasured("Whether the client stood still was not watched.")
 	}
-	gap, run := inMS(in.Self.Gap), 1000*in.Summary.DurationS
+	gap, run := call.Millis(in.Self.Gap), 1000*in.Summary.DurationS
 	bound := math.Min(gapRuins, math.Max(gapBends, 0.001*run))
 	return graded(gap, "ms", bound, math.Max(gapRuins, 0.1*run),
 		fmt.Sprintf("The client never stood still for long: %.0f ms at most.", gap),
@@ -189,7 +190,7 @@ func stampLag(in *Input) Finding {
 		return unmeasured("Stamp lag was not measured.")
 	}
 	bound, limit := lagBounds(in)
-	return lagCheck(in, inMS(in.Self.StampLagP99), bound, limit, "stamp lag", "arrivals were stamped late")
+	return lagCheck(in, call.Millis(in.Self.StampLagP99), bound, limit, "stamp lag", "arrivals were stamped late")
 }
 
 // lagBounds are the lags that bend and ruin what a run measures. Where the kernel stamps arrivals, a
@@ -213,7 +214,7 @@ func schedulerLag(in *Input) Finding {
 	if in.Self.Arrivals { // stamps do not wait for a goroutine
 		bound = limit
 	}
-	return lagCheck(in, inMS(in.Self.SchedLagP99), bound, 0, "scheduler lag", "the client waited for a CPU")
+	return lagCheck(in, call.Millis(in.Self.SchedLagP99), bound, 0, "scheduler lag", "the client waited for a CPU")
 }
 
 func lagCheck(in *Input, lag, bound, limit float64, what, fault string) Finding {
@@ -241,7 +242,7 @@ func gcPauses(in *Input) Finding {
 	if in.Self == nil {
 		return unmeasured("Garbage collection was not measured.")
 	}
-	pause := inMS(in.Self.GCPauseMax)
+	pause := call.Millis(in.Self.GCPauseMax)
 	bound := math.Max(1, lagRuins*grain(&in.Summary))
 	if in.Self.Arrivals { // one pause bends no stamp; what pauses do to many shows in the stamp lag
 		_, bound = lagBounds(in)
@@ -283,7 +284,7 @@ func clockTrouble(in *Input) Finding {
 	if in.Self == nil {
 		return unmeasured("The clock was not watched.")
 	}
-	jump := math.Abs(inMS(in.Self.ClockJump))
+	jump := math.Abs(call.Millis(in.Self.ClockJump))
 	return graded(jump, "ms", 100, 5000,
 		fmt.Sprintf("The clock ran evenly: %.2f ms off over the run.", jump),
 		fmt.Sprintf("the wall clock moved %.0f ms against the monotonic one during the run.", jump),

@@ -217,9 +217,6 @@ func finite(x float64) float64 {
 	return x
 }
 
-// inMS converts to the unit figures are reported in.
-func inMS(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
 // part is n of a whole; 0 of nothing.
 func part(n, of float64) float64 {
 	if of <= 0 {

@@ -1,5 +1,7 @@
 package trace
 
+import "spate/internal/rng"
+
 // Tree holds the prompts seen so far as paths of blocks. It answers what an unbounded prefix cache would, and
 // gives every block a first token that none of its siblings has, so that prompts made from it part where
 // their blocks part.
@@ -47,7 +49,7 @@ func (t *Tree) grow(at edge) int32 {
 	node := int32(len(t.sizes))
 	t.nodes[at] = node
 	t.sizes = append(t.sizes, 0)
-	pick := mix(at.key) % uint64(t.vocab)
+	pick := rng.SplitMix(at.key) % uint64(t.vocab)
 	for range t.vocab { // the next free one
 		if _, taken := t.used[edge{at.parent, pick}]; !taken {
 			break
@@ -71,14 +73,6 @@ func (t *Tree) First(r *Row, each func(block uint64, size, first int)) {
 		each(r.Blocks[i], size, int(t.first[node]))
 		parent = node
 	}
-}
-
-// mix spreads consecutive ids (the finalizer of splitmix64).
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }
 
 // Ideal is how much of a trace's prompts a cache without bounds would have: what no server can beat.

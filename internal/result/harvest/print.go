@@ -10,16 +10,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"spate/internal/figure"
 	"spate/internal/safe/escape"
 )
-
-// count is a number of things.
-func count(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
-}
 
 // WriteJSON prints an array, one result per line.
 func (h *Harvest) WriteJSON(w io.Writer) error {
@@ -92,12 +85,12 @@ func (h *Harvest) counts() string {
 			failed++
 		}
 	}
-	text := count(len(h.Results)-failed, "result")
+	text := figure.Counted(len(h.Results)-failed, "result")
 	if failed > 0 {
-		text += ", " + count(failed, "failed start")
+		text += ", " + figure.Counted(failed, "failed start")
 	}
 	if bad := h.Bad(); bad > 0 {
-		text += ", " + count(bad, "problem")
+		text += ", " + figure.Counted(bad, "problem")
 	}
 	return text
 }

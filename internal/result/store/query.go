@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/call"
 	"spate/internal/figure"
 	"spate/internal/settings/config"
 )
@@ -65,7 +66,7 @@ func ParseBound(text string) (Bound, error) {
 		return b, nil
 	}
 	if d, bad := time.ParseDuration(m[3]); bad == nil && strings.HasSuffix(b.Figure, "_ms") {
-		b.Value = float64(d) / float64(time.Millisecond)
+		b.Value = call.Millis(d)
 		return b, nil
 	}
 	return Bound{}, fmt.Errorf("%q: %q is no number: %s", text, m[3], boundHint)

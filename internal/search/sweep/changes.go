@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -19,7 +20,7 @@ func (p *Plan) Changes(o *Plan) []string {
 	note("order", p.Order, o.Order)
 	note("order seed", p.Seed, o.Seed)
 	note("cache", p.Cache, o.Cache)
-	note("profile to predict with", or(p.Predict, "none"), or(o.Predict, "none"))
+	note("profile to predict with", cmp.Or(p.Predict, "none"), cmp.Or(o.Predict, "none"))
 	out = append(out, changedSettings("", p.Bench, o.Bench)...)
 	out = append(out, changedServers(p, o)...)
 	out = append(out, changedPoints(p, o)...)
@@ -48,7 +49,7 @@ func changedSettings(of string, a, b []Setting) []string {
 	var out []string
 	for _, k := range sortedKeys(all) {
 		if x[k] != y[k] {
-			out = append(out, fmt.Sprintf("%s--%s was %s and is %s", of, k, or(x[k], "not given"), or(y[k], "not given")))
+			out = append(out, fmt.Sprintf("%s--%s was %s and is %s", of, k, cmp.Or(x[k], "not given"), cmp.Or(y[k], "not given")))
 		}
 	}
 	return out

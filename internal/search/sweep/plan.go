@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -300,7 +301,7 @@ func (p *Plan) Labels(s Step) []config.KeyValue {
 			out = append(out, config.KeyValue{Key: k, Value: v})
 		}
 	}
-	add("sweep", or(p.Name, p.ID))
+	add("sweep", cmp.Or(p.Name, p.ID))
 	if p.Repeat > 1 {
 		add("repeat", fmt.Sprint(s.Repeat))
 	}
@@ -315,13 +316,6 @@ func (p *Plan) Labels(s Step) []config.KeyValue {
 		}
 	}
 	return out
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 func sortedKeys(m map[string]string) []string {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"spate/internal/figure"
 	"spate/internal/judge/verdict"
 	"spate/internal/result/runs"
 	"spate/internal/safe/escape"
@@ -77,7 +78,7 @@ func (r *reason) text(points, repeat int) string {
 		where = "at " + strings.Join(r.points, ", ")
 	}
 	if repeat > 1 {
-		where += fmt.Sprintf(", %d %s", r.runs, plural(r.runs, "run"))
+		where += ", " + figure.Counted(r.runs, "run")
 	}
 	most := ""
 	if r.runs > 1 {

@@ -213,7 +213,7 @@ func (p *Plan) WritePlan(w io.Writer, resolve Resolve) error {
 	var b strings.Builder
 	b.WriteString("Plan (nothing was sent)\n")
 	n := len(p.Points)
-	fmt.Fprintf(&b, "%d %s, each %s, in %s order, prefix cache: %s\n", n, plural(n, "point"), times(p.Repeat), p.Order, p.Cache)
+	fmt.Fprintf(&b, "%s, each %s, in %s order, prefix cache: %s\n", figure.Counted(n, "point"), times(p.Repeat), p.Order, p.Cache)
 	at := 0
 	for _, group := range p.Steps() {
 		if sv := p.Server(group[0].Point.Server); sv != nil && sv.Launch != nil && p.launches(resolve, group[0].Point) {
@@ -243,7 +243,7 @@ func (p *Plan) WritePlan(w io.Writer, resolve Resolve) error {
 	}
 	fmt.Fprintf(&b, "expected time: at least %v", least.Round(10*time.Millisecond))
 	if open > 0 {
-		fmt.Fprintf(&b, ", and what %d %s until all requests are done take", open, plural(open, "measurement"))
+		fmt.Fprintf(&b, ", and what %s until all requests are done take", figure.Counted(open, "measurement"))
 	}
 	b.WriteByte('\n')
 	_, err = io.WriteString(w, b.String())
@@ -265,13 +265,6 @@ func pointText(p *Plan, st Step) string {
 		text += fmt.Sprintf(" (%d of %d)", st.Repeat, p.Repeat)
 	}
 	return text
-}
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
 }
 
 func times(n int) string {

@@ -70,7 +70,7 @@ func arrivals(run *Run) string {
 	span := seconds(last - first)
 	return fmt.Sprintf("The gaps between requests are slept one after the other, and nothing holds them to the rate: %d requests left within %.2f s, %.2f a second where %g were asked for. "+
 		"A schedule as vLLM's today ends at %.2f s. Waking late adds up: %.2f ms in all; the tool itself loses about 1 ms with each request.",
-		sent, span, float64(sent-1)/span, run.Asked.Rate, float64(sent)/run.Asked.Rate, float64(late)/float64(time.Millisecond))
+		sent, span, float64(sent-1)/span, run.Asked.Rate, float64(sent)/run.Asked.Rate, call.Millis(late))
 }
 
 // Summary is the run's summary by the definitions of vLLM 0.6: only messages with a visible text count, and

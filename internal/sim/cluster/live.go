@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"spate/internal/rng"
 	"spate/internal/sim"
 )
 
@@ -153,7 +154,7 @@ func (c *Cluster) Transfers() (moved, lost int64) { return c.link.moved, c.link.
 func (c *Cluster) Digest() uint64 {
 	var d uint64
 	for _, n := range c.nodes {
-		d = mix(d ^ n.engine.Digest())
+		d = rng.Mix(d ^ n.engine.Digest())
 	}
 	return d
 }

@@ -1,5 +1,7 @@
 package cluster
 
+import "spate/internal/rng"
+
 // Policy is the way requests are spread over engines.
 type Policy string
 
@@ -30,7 +32,7 @@ func (r *router) pick(nodes []*node, call *Call) int {
 		return nodes[least(nodes)].index
 	case Affinity:
 		if len(call.Prompt) > 0 {
-			n := nodes[mix(call.Prompt[0].Stream^0x70726566)%uint64(len(nodes))]
+			n := nodes[rng.Mix(call.Prompt[0].Stream^0x70726566)%uint64(len(nodes))]
 			if n.load() <= nodes[least(nodes)].load()+crowded {
 				return n.index
 			}

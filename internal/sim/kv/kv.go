@@ -7,6 +7,8 @@
 // stream of tokens; two prompts share a prefix exactly when their segments do.
 package kv
 
+import "spate/internal/rng"
+
 // Segment is the first Len tokens of a stream. Equal streams hold equal tokens, different streams
 // different ones.
 type Segment struct {
@@ -34,7 +36,7 @@ type Chain struct {
 
 // NewChain starts a chain. Salt separates contents that must not be shared, such as adapters.
 func NewChain(segs []Segment, tail, salt uint64) Chain {
-	return Chain{segs: segs, tail: tail, parent: mix(salt + 0x9e3779b97f4a7c15)}
+	return Chain{segs: segs, tail: tail, parent: rng.SplitMix(salt)}
 }
 
 // Next is the hash of the next block of size tokens. It is never zero.
@@ -50,8 +52,8 @@ func (c *Chain) Next(size int) uint64 {
 			}
 			stream, n = s.Stream, min(left, s.Len-c.off)
 		}
-		h = mix(h ^ mix(stream))
-		h = mix(h ^ uint64(c.off)<<24 ^ uint64(n))
+		h = rng.Mix(h ^ rng.Mix(stream))
+		h = rng.Mix(h ^ uint64(c.off)<<24 ^ uint64(n))
 		c.off += n
 		left -= n
 	}
@@ -60,13 +62,4 @@ func (c *Chain) Next(size int) uint64 {
 	}
 	c.parent = h
 	return h
-}
-
-// mix is a bijection that spreads every input bit over the word.
-func mix(x uint64) uint64 {
-	x ^= x >> 30
-	x *= 0xbf58476d1ce4e5b9
-	x ^= x >> 27
-	x *= 0x94d049bb133111eb
-	return x ^ x>>31
 }

@@ -1,6 +1,10 @@
 package kv
 
-import "fmt"
+import (
+	"fmt"
+
+	"spate/internal/rng"
+)
 
 // none ends the linked lists.
 const none int32 = -1
@@ -259,10 +263,10 @@ func (p *Pool) checkIndex(hashed int) error {
 func (p *Pool) Fingerprint() uint64 {
 	h := uint64(p.hashed)
 	for b := p.head; b != none; b = p.blocks[b].next {
-		h = mix(h ^ uint64(b)<<8 ^ p.blocks[b].hash)
+		h = rng.Mix(h ^ uint64(b)<<8 ^ p.blocks[b].hash)
 	}
 	for i := range p.blocks {
-		h = mix(h ^ p.blocks[i].hash ^ uint64(p.blocks[i].ref))
+		h = rng.Mix(h ^ p.blocks[i].hash ^ uint64(p.blocks[i].ref))
 	}
 	return h
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"sync/atomic"
+
+	"spate/internal/rng"
 )
 
 // encoder writes the events of one stream. What does not change from event to event is built once,
@@ -72,14 +74,14 @@ func (e *encoder) total() int {
 
 func newEncoder(s *stream, cfg *Config, created int64) encoder {
 	call, req := s.call, s.req
-	h := mix(cfg.Timetable.Seed ^ uint64(req.Index))
+	h := rng.SplitMix(cfg.Timetable.Seed ^ uint64(req.Index))
 	e := encoder{
 		call: call, req: req, cached: &s.cached, reasoning: cfg.ReasoningField, details: cfg.PromptTokensDetails,
 		stampKey: cfg.Stamp || call.stamp, voice: newVoice(h),
 	}
 	for i := range call.n {
 		if call.n > 1 {
-			e.voices = append(e.voices, newVoice(mix(h^uint64(i)<<40)))
+			e.voices = append(e.voices, newVoice(rng.SplitMix(h^uint64(i)<<40)))
 		}
 	}
 	if call.n > 1 {

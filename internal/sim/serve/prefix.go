@@ -1,6 +1,10 @@
 package serve
 
-import "container/list"
+import (
+	"container/list"
+
+	"spate/internal/rng"
+)
 
 const (
 	defaultBlockSize   = 16
@@ -42,7 +46,7 @@ func (c *prefixCache) lookup(prompt []int32) int {
 	h := uint64(14695981039346656037)
 	for i := 0; i+c.block <= len(prompt); i += c.block {
 		for _, id := range prompt[i : i+c.block] {
-			h = mix(h ^ uint64(uint32(id)))
+			h = rng.SplitMix(h ^ uint64(uint32(id)))
 		}
 		if e, ok := c.known[h]; ok {
 			c.order.MoveToFront(e)
@@ -63,12 +67,4 @@ func (c *prefixCache) add(h uint64) {
 		delete(c.known, c.order.Remove(last).(uint64))
 	}
 	c.known[h] = c.order.PushFront(h)
-}
-
-// mix scrambles a 64-bit word (the finalizer of splitmix64).
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9
-	x = (x ^ (x >> 27)) * 0x94d049bb133111eb
-	return x ^ (x >> 31)
 }

@@ -67,7 +67,7 @@ func (e *Engine) Submit(now int64, req *serve.Request, out serve.Stream) {
 	e.inject(c, t)
 	for i := 1; i < req.N; i++ {
 		e.inject(&call{
-			engine: e, req: req, out: out, id: -1, prompt: p.segments, stream: mix(p.answer + uint64(i)), choice: int32(i), family: c.family,
+			engine: e, req: req, out: out, id: -1, prompt: p.segments, stream: rng.Mix(p.answer + uint64(i)), choice: int32(i), family: c.family,
 		}, t)
 	}
 }

@@ -3,6 +3,7 @@ package wall
 import (
 	"sync"
 
+	"spate/internal/rng"
 	"spate/internal/sim/kv"
 	"spate/internal/sim/serve"
 )
@@ -49,10 +50,10 @@ func (m *memory) reset() {
 func (m *memory) prompt(req *serve.Request, block int) *prompt {
 	m.mu.Lock()
 	m.count++
-	p := &prompt{answer: mix(m.count ^ 0x616e73776572)}
+	p := &prompt{answer: rng.Mix(m.count ^ 0x616e73776572)}
 	m.mu.Unlock()
 	if len(req.Prompt) == 0 { // only its length is known
-		p.segments = []kv.Segment{{Stream: mix(uint64(req.Index)+1) | 1, Len: max(req.PromptTokens, 1)}}
+		p.segments = []kv.Segment{{Stream: rng.Mix(uint64(req.Index)+1) | 1, Len: max(req.PromptTokens, 1)}}
 		return p
 	}
 	known := m.longest(req.Prompt)

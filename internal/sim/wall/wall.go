@@ -229,12 +229,3 @@ func (e *Engine) State() serve.EngineState {
 
 // Digest is a hash of every batch run so far by every engine.
 func (e *Engine) Digest() uint64 { return e.cluster.Digest() }
-
-// mix is a bijection that spreads every input bit over the word.
-func mix(x uint64) uint64 {
-	x ^= x >> 30
-	x *= 0xbf58476d1ce4e5b9
-	x ^= x >> 27
-	x *= 0x94d049bb133111eb
-	return x ^ x>>31
-}

@@ -95,6 +95,6 @@ func timelineBars(recs []call.Record) []bar {
 }
 
 // millis rounds to a microsecond: finer digits would only make the page larger.
-func millis(d time.Duration) float64 { return round(d.Seconds() * 1e3) }
+func millis(d time.Duration) float64 { return round(call.Millis(d)) }
 
 func round(ms float64) float64 { return math.Round(ms*1e3) / 1e3 }

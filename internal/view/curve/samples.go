@@ -59,7 +59,7 @@ func SamplesOf(recs []call.Record, run metrics.Run) *Samples {
 			case r.Outcome != call.OK:
 			case l == ITL:
 				for i := 1; i < len(r.Chunks); i++ {
-					s[l] = append(s[l], millis(r.Chunks[i].At-r.Chunks[i-1].At))
+					s[l] = append(s[l], call.Millis(r.Chunks[i].At-r.Chunks[i-1].At))
 				}
 			default:
 				if v, ok := of(r); ok {
@@ -93,5 +93,3 @@ func start(r *call.Record) time.Duration {
 	}
 	return r.Due
 }
-
-func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

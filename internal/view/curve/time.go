@@ -145,7 +145,7 @@ func latencies(recs []call.Record, w Window, step float64) Chart {
 	for _, r := range measured(recs) {
 		if d, ok := metrics.TTFT(r); ok && r.Outcome == call.OK && step > 0 {
 			k := max(0, int((r.Sent-w.Start).Seconds()/step))
-			at[k], last = append(at[k], millis(d)), max(last, k)
+			at[k], last = append(at[k], call.Millis(d)), max(last, k)
 		}
 	}
 	if len(at) == 0 {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"spate/internal/figure"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
@@ -141,7 +142,7 @@ func Objectives(w io.Writer, run *result.Run, slos []config.Objective) error {
 func briefFiles(s *sheet, run *result.Run) {
 	notes := ""
 	if n := len(run.Notes); n > 0 {
-		notes = fmt.Sprintf(" and %d %s", n, plural(n, "note", "notes"))
+		notes = " and " + figure.Counted(n, "note")
 	}
 	s.section("Files")
 	for _, f := range run.Files {
@@ -152,11 +153,4 @@ func briefFiles(s *sheet, run *result.Run) {
 		more = "spate report " + result.ShellWord(filepath.Clean(run.Dir)+"/")
 	}
 	s.WriteString("  all findings" + notes + ": " + more + "\n") // never broken: it is there to be copied
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
 }

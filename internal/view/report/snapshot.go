@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"spate/internal/call"
 )
 
 // Snapshot is a run as it stands at one moment.
@@ -151,7 +153,7 @@ func (q Quantiles) text() string {
 	if q.N == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("p50 %s p99 %s ms", short(milliseconds(q.P50)), short(milliseconds(q.P99)))
+	return fmt.Sprintf("p50 %s p99 %s ms", short(call.Millis(q.P50)), short(call.Millis(q.P99)))
 }
 
 func errorText(s Snapshot) string {
@@ -274,8 +276,4 @@ func short(v float64) string {
 		return fmt.Sprintf("%.1f", v)
 	}
 	return fmt.Sprintf("%.2f", v)
-}
-
-func milliseconds(d time.Duration) float64 {
-	return float64(d) / float64(time.Millisecond)
 }

@@ -102,7 +102,7 @@ func Fit(w io.Writer, head []string, rows [][]string, keep, width int) error {
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
 	if left := len(head) - n; left > 0 {
-		fmt.Fprintf(&b, "%s did not fit: %s\n", count(left, "column"), strings.Join(head[n:], ", "))
+		fmt.Fprintf(&b, "%s did not fit: %s\n", figure.Counted(left, "column"), strings.Join(head[n:], ", "))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"spate/internal/figure"
 	"spate/internal/judge/stats"
 	"spate/internal/safe/escape"
 )
@@ -160,7 +161,7 @@ func (p *Pivot) says(m *Measured) string {
 	for k, l := range order {
 		switch {
 		case k == 0:
-			parts = append(parts, fmt.Sprintf("%s is best in %d of %s", p.Levels[l], wins[l], count(len(rows), "condition")))
+			parts = append(parts, fmt.Sprintf("%s is best in %d of %s", p.Levels[l], wins[l], figure.Counted(len(rows), "condition")))
 		case wins[l] > 0:
 			parts = append(parts, fmt.Sprintf("%s in %d", p.Levels[l], wins[l]))
 		}
@@ -199,11 +200,4 @@ func (p *Pivot) beside(m *Measured, rows []int, level int) string {
 		text += fmt.Sprintf(" in the median, %.2f to %.2f", slices.Min(ratios), slices.Max(ratios))
 	}
 	return text + "."
-}
-
-func count(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
 }
