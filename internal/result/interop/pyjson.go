@@ -2,10 +2,10 @@ package interop
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
-	"unicode/utf8"
+
+	"spate/internal/pytext"
 )
 
 // Field is one entry of an Object.
@@ -57,9 +57,9 @@ func AppendPython(dst []byte, v any) ([]byte, error) {
 	case int:
 		return strconv.AppendInt(dst, int64(v), 10), nil
 	case float64:
-		return appendPyNumber(dst, v), nil
+		return pytext.AppendJSONFloat(dst, v), nil
 	case string:
-		return appendPyString(dst, v), nil
+		return pytext.AppendJSONString(dst, v, true), nil
 	case Object:
 		return appendPyObject(dst, v)
 	case []any:
@@ -85,7 +85,7 @@ func appendPyObject(dst []byte, o Object) ([]byte, error) {
 		if i > 0 {
 			dst = append(dst, ", "...)
 		}
-		dst = appendPyString(dst, f.Key)
+		dst = pytext.AppendJSONString(dst, f.Key, true)
 		dst = append(dst, ": "...)
 		if dst, err = AppendPython(dst, f.Value); err != nil {
 			return dst, fmt.Errorf("%s: %w", f.Key, err)
@@ -106,85 +106,4 @@ func appendPyList[T any](dst []byte, list []T) ([]byte, error) {
 		}
 	}
 	return append(dst, ']'), nil
-}
-
-// appendPyNumber is a float inside JSON, where Python spells the special values like JavaScript.
-func appendPyNumber(dst []byte, f float64) []byte {
-	switch {
-	case math.IsNaN(f):
-		return append(dst, "NaN"...)
-	case math.IsInf(f, 1):
-		return append(dst, "Infinity"...)
-	case math.IsInf(f, -1):
-		return append(dst, "-Infinity"...)
-	}
-	return appendPyFloat(dst, f)
-}
-
-// PyFloat is a float as Python's str and repr print it: inf, 10.0, 1e-05.
-func PyFloat(f float64) string {
-	return string(appendPyFloat(nil, f))
-}
-
-// appendPyFloat lays out the shortest digits that read back as f: plain between 1e-4 and 1e16, with a
-// two-digit exponent outside.
-func appendPyFloat(dst []byte, f float64) []byte {
-	switch {
-	case math.IsNaN(f):
-		return append(dst, "nan"...)
-	case math.IsInf(f, 1):
-		return append(dst, "inf"...)
-	case math.IsInf(f, -1):
-		return append(dst, "-inf"...)
-	}
-	if abs := math.Abs(f); abs != 0 && (abs < 1e-4 || abs >= 1e16) {
-		return strconv.AppendFloat(dst, f, 'e', -1, 64)
-	}
-	start := len(dst)
-	dst = strconv.AppendFloat(dst, f, 'f', -1, 64)
-	if !slices.Contains(dst[start:], '.') {
-		dst = append(dst, ".0"...)
-	}
-	return dst
-}
-
-const hexDigits = "0123456789abcdef"
-
-func appendPyString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	for _, r := range s { // bytes that are not UTF-8 come as U+FFFD
-		switch {
-		case r == '"' || r == '\\':
-			dst = append(dst, '\\', byte(r))
-		case r >= ' ' && r <= '~':
-			dst = append(dst, byte(r))
-		case r == '\n':
-			dst = append(dst, `\n`...)
-		case r == '\r':
-			dst = append(dst, `\r`...)
-		case r == '\t':
-			dst = append(dst, `\t`...)
-		case r == '\b':
-			dst = append(dst, `\b`...)
-		case r == '\f':
-			dst = append(dst, `\f`...)
-		default:
-			dst = appendPyEscape(dst, r)
-		}
-	}
-	return append(dst, '"')
-}
-
-// appendPyEscape writes r in UTF-16 units, beyond the first plane as a surrogate pair.
-func appendPyEscape(dst []byte, r rune) []byte {
-	if r > 0xffff && r <= utf8.MaxRune {
-		r -= 0x10000
-		dst = appendUnit(dst, 0xd800+(r>>10))
-		return appendUnit(dst, 0xdc00+(r&0x3ff))
-	}
-	return appendUnit(dst, r)
-}
-
-func appendUnit(dst []byte, r rune) []byte {
-	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }

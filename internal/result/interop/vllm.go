@@ -17,6 +17,7 @@ import (
 
 	"spate/internal/figure"
 	"spate/internal/judge/metrics"
+	"spate/internal/pytext"
 	"spate/internal/result"
 )
 
@@ -265,7 +266,7 @@ func (v *VLLM) autoName() string {
 	if label == "" {
 		label = v.Backend
 	}
-	load := PyFloat(v.RequestRate) + "qps"
+	load := pytext.Float(v.RequestRate) + "qps"
 	if r := v.Ramp; r != nil {
 		load = fmt.Sprintf("ramp-up-%s-%dqps-%dqps", r.Strategy, r.Start, r.End)
 	}
@@ -311,7 +312,7 @@ func PercentileWord(p float64) string {
 	if p == math.Trunc(p) {
 		return strconv.FormatFloat(p, 'f', 0, 64)
 	}
-	return PyFloat(p)
+	return pytext.Float(p)
 }
 
 func rate(r float64) any {

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"spate/internal/result/interop"
+	"spate/internal/pytext"
 )
 
 // lmdeployBlock is the block of profile_restful_api.py, with the blank line before it.
@@ -66,10 +66,10 @@ func lmdeployFile(run *Run) string {
 func lmdeployLine(run *Run, f *figures) string {
 	a := &run.Asked
 	cells := []string{
-		a.Backend, a.Dataset, optional(a.ShareGPT), optional(a.Input), optional(a.Output), interop.PyFloat(a.RangeRatio), rateText(a.Rate),
-		strconv.Itoa(f.done), strconv.Itoa(f.input), strconv.Itoa(f.output), interop.PyFloat(f.duration),
-		interop.PyFloat(f.per(f.done)), interop.PyFloat(f.per(f.input)), interop.PyFloat(f.per(f.output)),
-		interop.PyFloat(mean(f.e2e)), interop.PyFloat(mean(f.ttft)), interop.PyFloat(mean(f.tpot)), interop.PyFloat(mean(f.itl)),
+		a.Backend, a.Dataset, optional(a.ShareGPT), optional(a.Input), optional(a.Output), pytext.Float(a.RangeRatio), rateText(a.Rate),
+		strconv.Itoa(f.done), strconv.Itoa(f.input), strconv.Itoa(f.output), pytext.Float(f.duration),
+		pytext.Float(f.per(f.done)), pytext.Float(f.per(f.input)), pytext.Float(f.per(f.output)),
+		pytext.Float(mean(f.e2e)), pytext.Float(mean(f.ttft)), pytext.Float(mean(f.tpot)), pytext.Float(mean(f.itl)),
 	}
 	return strings.Join(cells, ",") + "\n"
 }

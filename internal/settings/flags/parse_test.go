@@ -3,7 +3,6 @@ package flags
 import (
 	"errors"
 	"io/fs"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -351,23 +350,5 @@ func TestNamespace(t *testing.T) {
 	}
 	if strings.Contains(r.Namespace, "s3cr3t") || strings.Contains(r.Namespace, "sim_") {
 		t.Errorf("shows too much: %s", r.Namespace)
-	}
-}
-
-func TestPythonRepr(t *testing.T) {
-	for f, want := range map[float64]string{
-		0: "0.0", 1: "1.0", 0.1: "0.1", 1e15: "1000000000000000.0", 1e16: "1e+16", 1e-5: "1e-05", 0.0001: "0.0001", 123456.789: "123456.789",
-		math.Inf(-1): "-inf", 1.5e300: "1.5e+300", -2: "-2.0",
-	} {
-		if got := pyFloat(f); got != want {
-			t.Errorf("pyFloat(%g) = %s, want %s", f, got, want)
-		}
-	}
-	for s, want := range map[string]string{
-		"a": "'a'", "it's": `"it's"`, `both ' and "`: `'both \' and "'`, "a\nb\\": `'a\nb\\'`, "é": "'é'", "\x00\x7f": `'\x00\x7f'`, "\u200b": `'\u200b'`,
-	} {
-		if got := pyString(s); got != want {
-			t.Errorf("pyString(%q) = %s, want %s", s, got, want)
-		}
 	}
 }

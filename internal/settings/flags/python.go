@@ -3,11 +3,10 @@ package flags
 import (
 	"bytes"
 	"encoding/json"
-	"math"
 	"strconv"
 	"strings"
-	"unicode"
 
+	"spate/internal/pytext"
 	"spate/internal/settings/config"
 )
 
@@ -66,21 +65,7 @@ func pyText(s string) string {
 	if s == "" {
 		return "None"
 	}
-	return pyString(s)
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "None"
-	}
-	return s
-}
-
-func pyBool(b bool) string {
-	if b {
-		return "True"
-	}
-	return "False"
+	return pytext.Quote(s)
 }
 
 func pyList(items []string) string {
@@ -89,72 +74,9 @@ func pyList(items []string) string {
 	}
 	quoted := make([]string, len(items))
 	for i, s := range items {
-		quoted[i] = pyString(s)
+		quoted[i] = pytext.Quote(s)
 	}
 	return "[" + strings.Join(quoted, ", ") + "]"
-}
-
-// pyString quotes like Python's repr: single quotes unless the text has those and no double ones.
-func pyString(s string) string {
-	quote := byte('\'')
-	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
-		quote = '"'
-	}
-	var b strings.Builder
-	b.WriteByte(quote)
-	for _, r := range s {
-		switch {
-		case r == rune(quote) || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r == '\n':
-			b.WriteString(`\n`)
-		case r == '\r':
-			b.WriteString(`\r`)
-		case r == '\t':
-			b.WriteString(`\t`)
-		case r == ' ' || unicode.IsPrint(r):
-			b.WriteRune(r)
-		default:
-			b.WriteString(pyEscape(r))
-		}
-	}
-	b.WriteByte(quote)
-	return b.String()
-}
-
-func pyEscape(r rune) string {
-	hex := strconv.FormatInt(int64(r), 16)
-	pad := func(n int) string { return strings.Repeat("0", n-len(hex)) + hex }
-	switch {
-	case r < 0x100:
-		return `\x` + pad(2)
-	case r < 0x10000:
-		return `\u` + pad(4)
-	}
-	return `\U` + pad(8)
-}
-
-// pyFloat is Python's repr of a float: the shortest digits, always with a point or an exponent.
-func pyFloat(f float64) string {
-	switch {
-	case math.IsInf(f, 1):
-		return "inf"
-	case math.IsInf(f, -1):
-		return "-inf"
-	case math.IsNaN(f):
-		return "nan"
-	}
-	sci := strconv.FormatFloat(f, 'e', -1, 64)
-	exp, err := strconv.Atoi(sci[strings.IndexByte(sci, 'e')+1:])
-	if err == nil && f != 0 && (exp < -4 || exp >= 16) {
-		return sci
-	}
-	text := strconv.FormatFloat(f, 'f', -1, 64)
-	if !strings.Contains(text, ".") {
-		text += ".0"
-	}
-	return text
 }
 
 // pyJSON shows decoded JSON as Python shows a dict, keys in their order.
@@ -163,7 +85,7 @@ func pyJSON(raw json.RawMessage) string {
 	dec.UseNumber()
 	var b strings.Builder
 	if !pyWalk(dec, &b) {
-		return pyString(string(raw))
+		return pytext.Quote(string(raw))
 	}
 	return b.String()
 }
@@ -199,9 +121,9 @@ func pyWalk(dec *json.Decoder, b *strings.Builder) bool {
 			b.WriteRune(rune(d))
 		}
 	case string:
-		b.WriteString(pyString(t))
+		b.WriteString(pytext.Quote(t))
 	case bool:
-		b.WriteString(pyBool(t))
+		b.WriteString(pytext.Bool(t))
 	case json.Number:
 		b.WriteString(t.String())
 	default:

@@ -2,6 +2,7 @@ package flags
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"spate/internal/load/workload"
+	"spate/internal/pytext"
 	"spate/internal/safe/secret"
 	"spate/internal/settings/config"
 )
@@ -149,7 +151,7 @@ func spread(p **int, law *string) *value {
 		}
 		return text()
 	}
-	v.python = func() string { return orNone(v.text()) }
+	v.python = func() string { return cmp.Or(v.text(), "None") }
 	return v
 }
 
@@ -204,8 +206,8 @@ func float[T ~float64](p *T) *value {
 			return err
 		},
 		reset:  func() { *p = 0 },
-		text:   func() string { return pyFloat(float64(*p)) },
-		python: func() string { return pyFloat(float64(*p)) },
+		text:   func() string { return pytext.Float(float64(*p)) },
+		python: func() string { return pytext.Float(float64(*p)) },
 	}
 }
 
@@ -235,9 +237,9 @@ func maybeFloat(p **float64) *value {
 		if *p == nil {
 			return ""
 		}
-		return pyFloat(**p)
+		return pytext.Float(**p)
 	}
-	v.python = func() string { return orNone(v.text()) }
+	v.python = func() string { return cmp.Or(v.text(), "None") }
 	return v
 }
 
@@ -260,7 +262,7 @@ func toggle(p *bool) *value {
 		},
 		reset:  func() { *p = false },
 		text:   func() string { return strconv.FormatBool(*p) },
-		python: func() string { return pyBool(*p) },
+		python: func() string { return pytext.Bool(*p) },
 	}
 }
 
@@ -286,7 +288,7 @@ func optional(on *bool, p *string, kind string) *value {
 			}
 			return strings.TrimSpace("true " + *p)
 		},
-		python: func() string { return pyBool(*on) },
+		python: func() string { return pytext.Bool(*on) },
 	}
 }
 
@@ -309,7 +311,7 @@ func triState(p **bool) *value {
 			if *p == nil {
 				return "None"
 			}
-			return pyBool(**p)
+			return pytext.Bool(**p)
 		},
 	}
 }

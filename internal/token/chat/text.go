@@ -3,12 +3,11 @@ package chat
 import (
 	"errors"
 	"fmt"
-	"math"
 	"math/big"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"spate/internal/pytext"
 )
 
 // writer builds one string within the output limit.
@@ -53,20 +52,17 @@ func (w *writer) repr(v any, depth int) error {
 	case nil:
 		return w.write("None")
 	case bool:
-		if v {
-			return w.write("True")
-		}
-		return w.write("False")
+		return w.write(pytext.Bool(v))
 	case int64:
 		return w.write(strconv.FormatInt(v, 10))
 	case *big.Int:
 		return w.write(v.String())
 	case float64:
-		return w.write(floatRepr(v))
+		return w.write(pytext.Float(v))
 	case string:
-		return w.write(quote(v))
+		return w.write(pytext.Quote(v))
 	case markup:
-		return w.write("Markup(" + quote(string(v)) + ")")
+		return w.write("Markup(" + pytext.Quote(string(v)) + ")")
 	case *undefined:
 		return w.write("Undefined")
 	case []any:
@@ -122,66 +118,6 @@ func (w *writer) reprDict(d *Dict, depth int) error {
 	return w.write("}")
 }
 
-// floatRepr writes a float with the fewest digits that read back the same,
-// and an exponent only below 1e-4 or from 1e16 on.
-func floatRepr(f float64) string {
-	switch {
-	case math.IsNaN(f):
-		return "nan"
-	case math.IsInf(f, 1):
-		return "inf"
-	case math.IsInf(f, -1):
-		return "-inf"
-	}
-	e := strconv.FormatFloat(f, 'e', -1, 64)
-	i := strings.IndexByte(e, 'e')
-	exp, _ := strconv.Atoi(e[i+1:])
-	if exp < -4 || exp >= 16 {
-		return e
-	}
-	s := strconv.FormatFloat(f, 'f', -1, 64)
-	if !strings.Contains(s, ".") {
-		s += ".0"
-	}
-	return s
-}
-
-// quote writes a string literal as Python does: single quotes unless only
-// double ones save an escape, and unprintable characters escaped.
-func quote(s string) string {
-	q := byte('\'')
-	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
-		q = '"'
-	}
-	var b strings.Builder
-	b.WriteByte(q)
-	for i, c := range s {
-		switch {
-		case c == rune(q) || c == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(c)
-		case c == '\n':
-			b.WriteString(`\n`)
-		case c == '\r':
-			b.WriteString(`\r`)
-		case c == '\t':
-			b.WriteString(`\t`)
-		case c == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
-			fmt.Fprintf(&b, `\udc%02x`, s[i])
-		case unicode.IsPrint(c):
-			b.WriteRune(c)
-		case c < 0x100:
-			fmt.Fprintf(&b, `\x%02x`, c)
-		case c < 0x10000:
-			fmt.Fprintf(&b, `\u%04x`, c)
-		default:
-			fmt.Fprintf(&b, `\U%08x`, c)
-		}
-	}
-	b.WriteByte(q)
-	return b.String()
-}
-
 var htmlEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "'", "&#39;", `"`, "&#34;")
 
 // jsonStyle is how tojson lays out its text.
@@ -208,11 +144,11 @@ func (w *writer) json(v any, st jsonStyle, depth int) error {
 	case *big.Int:
 		return w.write(v.String())
 	case float64:
-		return w.write(jsonFloat(v))
+		return w.write(string(pytext.AppendJSONFloat(nil, v)))
 	case string:
-		return w.write(jsonString(v, st.ascii))
+		return w.write(string(pytext.AppendJSONString(nil, v, st.ascii)))
 	case markup:
-		return w.write(jsonString(string(v), st.ascii))
+		return w.write(string(pytext.AppendJSONString(nil, string(v), st.ascii)))
 	case []any:
 		return w.jsonItems("[", len(v), "]", st, depth, func(i int) error { return w.json(v[i], st, depth+1) })
 	case tuple:
@@ -221,18 +157,6 @@ func (w *writer) json(v any, st jsonStyle, depth int) error {
 		return w.jsonDict(v, st, depth)
 	}
 	return fmt.Errorf("tojson: a value of type %s has no JSON form", typeName(v))
-}
-
-func jsonFloat(f float64) string {
-	switch {
-	case math.IsNaN(f):
-		return "NaN"
-	case math.IsInf(f, 1):
-		return "Infinity"
-	case math.IsInf(f, -1):
-		return "-Infinity"
-	}
-	return floatRepr(f)
 }
 
 func (w *writer) jsonItems(open string, n int, end string, st jsonStyle, depth int, item func(int) error) error {
@@ -284,7 +208,7 @@ func (w *writer) jsonDict(d *Dict, st jsonStyle, depth int) error {
 		if err != nil {
 			return err
 		}
-		if err := w.write(jsonString(k, st.ascii) + st.key); err != nil {
+		if err := w.write(string(pytext.AppendJSONString(nil, k, st.ascii)) + st.key); err != nil {
 			return err
 		}
 		return w.json(d.vals[order[i]], st, depth+1)
@@ -304,35 +228,7 @@ func jsonKey(k any) (string, error) {
 	case int64:
 		return strconv.FormatInt(k, 10), nil
 	case float64:
-		return jsonFloat(k), nil
+		return string(pytext.AppendJSONFloat(nil, k)), nil
 	}
 	return "", fmt.Errorf("tojson: a key of type %s has no JSON form", typeName(k))
-}
-
-func jsonString(s string, ascii bool) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, c := range s {
-		switch {
-		case c == '"' || c == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(c)
-		case c < 0x20:
-			if i := strings.IndexRune("\n\r\t\b\f", c); i >= 0 {
-				b.WriteByte('\\')
-				b.WriteByte("nrtbf"[i])
-			} else {
-				fmt.Fprintf(&b, `\u%04x`, c)
-			}
-		case ascii && c >= 0x10000:
-			c -= 0x10000
-			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xd800+c>>10, 0xdc00+c&0x3ff)
-		case ascii && c >= 0x7f:
-			fmt.Fprintf(&b, `\u%04x`, c)
-		default:
-			b.WriteRune(c)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
 }

@@ -5,7 +5,7 @@ import (
 	"io"
 	"strconv"
 
-	"spate/internal/result/interop"
+	"spate/internal/pytext"
 )
 
 // Preamble holds the lines vLLM prints ahead of the block while a run goes on. Each method prints
@@ -64,7 +64,7 @@ func (p *Preamble) Main(w io.Writer) error {
 			fmt.Sprintf("Traffic ramp-up strategy: %s.", p.RampUp),
 			fmt.Sprintf("Will increase RPS from %d to %d RPS over the duration of the benchmark.", p.RampStart, p.RampEnd))
 	} else {
-		lines = append(lines, "Traffic request rate: "+interop.PyFloat(p.RequestRate))
+		lines = append(lines, "Traffic request rate: "+pytext.Float(p.RequestRate))
 	}
 	law := "Gamma distribution"
 	if p.Burstiness == 1 {
@@ -75,7 +75,7 @@ func (p *Preamble) Main(w io.Writer) error {
 		limit = strconv.Itoa(*p.MaxConcurrency)
 	}
 	return printLines(w, append(lines,
-		fmt.Sprintf("Burstiness factor: %s (%s)", interop.PyFloat(p.Burstiness), law),
+		fmt.Sprintf("Burstiness factor: %s (%s)", pytext.Float(p.Burstiness), law),
 		"Maximum request concurrency: "+limit))
 }
 

@@ -1,4 +1,4 @@
-"""Writes what Python's json.dumps makes of floats and strings; pyjson_test.go compares.
+"""Writes what Python's json.dumps makes of floats and strings; pytext_test.go compares.
 
 Run in this folder: python3 python.py
 """
