@@ -9,6 +9,7 @@ import (
 
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
+	"spate/internal/judge/stats"
 )
 
 // rowsOf makes a rows file of one engine; each workload is requests, input, output.
@@ -92,7 +93,7 @@ func TestFitRecoversParameters(t *testing.T) {
 	}
 	p := j.problem()
 	mat, _ := normal(p.slopes(fit.at, laterReach), fit.at)
-	inverse := invert(mat)
+	inverse := stats.Inverse(mat)
 	for i := range want {
 		bound := math.Sqrt(inverse[i][i]) * (math.Sqrt(length) + math.Sqrt(left))
 		if off := math.Abs(fit.at.x[i] - want[i]); off > bound {
@@ -227,38 +228,6 @@ func TestReportHasEveryRowAndPicture(t *testing.T) {
 		}
 		if n := strings.Count(string(d.Data), "<circle"); n != 2*len(f.Rows) {
 			t.Errorf("picture %s has %d dots, want two per row", d.Name, n)
-		}
-	}
-}
-
-func TestSolveAndInvert(t *testing.T) {
-	A := [][]float64{{4, 1, 0}, {1, 3, 1}, {0, 1, 2}}
-	inv := invert(A)
-	for i := range A {
-		for k := range A {
-			sum := 0.0
-			for m := range A {
-				sum += A[i][m] * inv[m][k]
-			}
-			want := 0.0
-			if i == k {
-				want = 1
-			}
-			if math.Abs(sum-want) > 1e-12 {
-				t.Errorf("A times its inverse at %d, %d is %v", i, k, sum)
-			}
-		}
-	}
-	L := cholesky(A)
-	for i := range A {
-		for k := range A {
-			sum := 0.0
-			for m := range A {
-				sum += L[i][m] * L[k][m]
-			}
-			if math.Abs(sum-A[i][k]) > 1e-12 {
-				t.Errorf("the root squared at %d, %d is %v, want %v", i, k, sum, A[i][k])
-			}
 		}
 	}
 }

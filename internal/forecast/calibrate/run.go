@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
+	"spate/internal/judge/stats"
 	"spate/internal/nearest"
 	"spate/internal/rng"
 )
@@ -144,7 +144,7 @@ func (j *job) determined(fit *Fit) error {
 	}
 	p := j.problem()
 	mat, _ := normal(p.slopes(fit.at, laterReach), fit.at)
-	left := invert(mat) // variances relative to those of the prior
+	left := stats.Inverse(mat) // variances relative to those of the prior
 	var missing []string
 	for i := range fam.params {
 		if q := &fam.params[i]; q.core && left[i][i] > 1/(1+idle) {
@@ -218,7 +218,7 @@ func (j *job) spread(fit *Fit) {
 	slope := p.slopes(fit.at, laterReach)
 	p.hold(slope, fit.at)
 	mat, _ := normal(slope, fit.at)
-	root := cholesky(invert(mat))
+	root := stats.Cholesky(stats.Inverse(mat))
 	draw := rng.New(j.seed, "calibrate.spread")
 	steps := make([][]float64, draws)
 	for k := range steps {
@@ -258,27 +258,6 @@ func (j *job) keep(p *problem, fit *Fit, steps [][]float64, share, bound float64
 		}
 	}
 	return rest
-}
-
-// cholesky is the lower triangular root of a positive definite matrix.
-func cholesky(mat [][]float64) [][]float64 {
-	n := len(mat)
-	root := make([][]float64, n)
-	for i := range n {
-		root[i] = make([]float64, n)
-		for k := range i + 1 {
-			sum := mat[i][k]
-			for m := range k {
-				sum -= root[i][m] * root[k][m]
-			}
-			if i == k {
-				root[i][i] = math.Sqrt(max(sum, 1e-12))
-			} else {
-				root[i][k] = sum / root[k][k]
-			}
-		}
-	}
-	return root
 }
 
 // profile is one group's share of what was found.

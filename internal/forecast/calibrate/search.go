@@ -4,6 +4,8 @@ import (
 	"math"
 	"runtime"
 	"sync"
+
+	"spate/internal/judge/stats"
 )
 
 // problem is a sum of squares to make small. Coordinates are in units of the prior's spread, so the
@@ -237,7 +239,7 @@ func (p *problem) step(x []float64, mat [][]float64, g []float64, damping float6
 		lhs[i][i] += damping * mat[i][i]
 		b[i] = -g[i]
 	}
-	d := solve(lhs, b)
+	d := stats.Solve(lhs, b)
 	y := append([]float64(nil), x...)
 	for i := range y {
 		if !p.held[i] {
@@ -245,51 +247,4 @@ func (p *problem) step(x []float64, mat [][]float64, g []float64, damping float6
 		}
 	}
 	return y
-}
-
-// solve solves lhs x = b by elimination with pivots; lhs is overwritten.
-func solve(lhs [][]float64, b []float64) []float64 {
-	n := len(b)
-	for i := range n {
-		p := i
-		for k := i + 1; k < n; k++ {
-			if math.Abs(lhs[k][i]) > math.Abs(lhs[p][i]) {
-				p = k
-			}
-		}
-		lhs[i], lhs[p] = lhs[p], lhs[i]
-		b[i], b[p] = b[p], b[i]
-		for k := i + 1; k < n; k++ {
-			f := lhs[k][i] / lhs[i][i]
-			for j := i; j < n; j++ {
-				lhs[k][j] -= f * lhs[i][j]
-			}
-			b[k] -= f * b[i]
-		}
-	}
-	x := make([]float64, n)
-	for i := n - 1; i >= 0; i-- {
-		x[i] = b[i]
-		for j := i + 1; j < n; j++ {
-			x[i] -= lhs[i][j] * x[j]
-		}
-		x[i] /= lhs[i][i]
-	}
-	return x
-}
-
-// invert is the inverse of a positive definite matrix.
-func invert(mat [][]float64) [][]float64 {
-	n := len(mat)
-	out := make([][]float64, n)
-	for i := range n {
-		lhs := make([][]float64, n)
-		for k := range n {
-			lhs[k] = append([]float64(nil), mat[k]...)
-		}
-		e := make([]float64, n)
-		e[i] = 1
-		out[i] = solve(lhs, e)
-	}
-	return out
 }

@@ -9,6 +9,7 @@ import (
 
 	"spate/internal/forecast/calibrate"
 	"spate/internal/forecast/profile"
+	"spate/internal/judge/stats"
 	"spate/internal/rng"
 	"spate/internal/sim/latency"
 )
@@ -246,7 +247,7 @@ func (r *Regression) normal(d *design, weights []float64, pinned []bool) (theta 
 			mat[m][j] = mat[j][m]
 		}
 	}
-	inverse = inverted(mat)
+	inverse = stats.Inverse(mat)
 	theta = make([]float64, n)
 	for j := range theta {
 		if pinned[j] {
@@ -299,7 +300,7 @@ func (r *Regression) record(d *design, pinned []bool, inverse [][]float64) {
 			part[a][b] = inverse[at(i)][at(k)]
 		}
 	}
-	r.root = root(part)
+	r.root = stats.Cholesky(part)
 }
 
 // Told are the parameters that the steps determine, for a fit of the rest.

@@ -205,6 +205,6 @@ func BatchMeans(batches []float64, confidence float64) (Interval, bool) {
 	for _, x := range batches {
 		ss += (x - mean) * (x - mean)
 	}
-	half := studentT(k-1, confidence) * math.Sqrt(ss/float64(k-1)/float64(k))
+	half := CriticalT(float64(k-1), confidence) * math.Sqrt(ss/float64(k-1)/float64(k))
 	return Interval{mean - half, mean + half}, true
 }

@@ -30,7 +30,14 @@ func wilson(x, n int, z float64) Interval {
 	nf, p := float64(n), float64(x)/float64(n)
 	mid := (p + z*z/(2*nf)) / (1 + z*z/nf)
 	half := z / (1 + z*z/nf) * math.Sqrt(p*(1-p)/nf+z*z/(4*nf*nf))
-	return Interval{max(0, mid-half), min(1, mid+half)}
+	in := Interval{max(0, mid-half), min(1, mid+half)}
+	switch x { // where what is left is rounding
+	case 0:
+		in.Low = 0
+	case n:
+		in.High = 1
+	}
+	return in
 }
 
 // FisherExact is the two-sided p value of two shares being equal: the chance, given the totals, of a

@@ -315,7 +315,7 @@ func TestQuantileIntervalCovers(t *testing.T) {
 
 func TestStudentT(t *testing.T) {
 	for df, want := range map[int]float64{1: 12.7062, 5: 2.5706, 19: 2.0930, 100: 1.9840} {
-		near(t, fmt.Sprintf("t(%d)", df), studentT(df, 0.95), want, 5e-5*want)
+		near(t, fmt.Sprintf("t(%d)", df), CriticalT(float64(df), 0.95), want, 5e-5*want)
 	}
 }
 

@@ -8,11 +8,14 @@ const normalDF = 1e5
 // CriticalT is the two-sided critical value of Student's distribution with df degrees of freedom, which
 // need not be whole; the normal distribution's for an infinite df. CriticalT(10, 0.95) is 2.228.
 func CriticalT(df, confidence float64) float64 {
+	if df >= normalDF {
+		return math.Sqrt2 * math.Erfinv(confidence)
+	}
 	lo, hi := 0.0, 1.0
 	for TailT(hi, df) > 1-confidence && hi < 1e9 {
 		hi *= 2
 	}
-	for range 100 {
+	for hi-lo > 1e-14*hi {
 		mid := (lo + hi) / 2
 		if TailT(mid, df) > 1-confidence {
 			lo = mid

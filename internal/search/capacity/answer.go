@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"spate/internal/figure"
+	"spate/internal/judge/stats"
 	"spate/internal/settings/config"
 )
 
@@ -113,7 +115,7 @@ func (s *Search) why(l *level, state State) string {
 	for i, o := range s.opt.Objectives {
 		parts = append(parts, l.figure(i, o))
 	}
-	return fmt.Sprintf("%s %s, %d %s of %s: %s: %s", num(l.load), s.opt.By.Unit(), len(l.obs), plural(len(l.obs), "probe"), l.sizes(), state, strings.Join(parts, "; "))
+	return fmt.Sprintf("%s %s, %s of %s: %s: %s", num(l.load), s.opt.By.Unit(), figure.Counted(len(l.obs), "probe"), l.sizes(), state, strings.Join(parts, "; "))
 }
 
 // sizes is how many requests the probes of a load had.
@@ -123,7 +125,7 @@ func (l *level) sizes() string {
 		least, most = min(least, l.obs[i].Requests), max(most, l.obs[i].Requests)
 	}
 	if least == most {
-		return fmt.Sprintf("%d %s", most, plural(most, "request"))
+		return figure.Counted(most, "request")
 	}
 	return fmt.Sprintf("%d to %d requests", least, most)
 }
@@ -159,8 +161,8 @@ func (l *level) figure(i int, o config.Objective) string {
 		if of == 0 {
 			return name + " of no request"
 		}
-		low, high := wilson(count, of)
-		return fmt.Sprintf("%s %.3g %% of %d (%.2g to %.2g %%), bound %.3g %%", name, 100*float64(count)/float64(of), of, 100*low, 100*high, 100*o.Bound)
+		in := stats.Wilson(count, of, 0.95)
+		return fmt.Sprintf("%s %.3g %% of %d (%.2g to %.2g %%), bound %.3g %%", name, 100*float64(count)/float64(of), of, 100*in.Low, 100*in.High, 100*o.Bound)
 	}
 	low, high := math.Inf(1), math.Inf(-1)
 	for j := range l.obs {
@@ -191,7 +193,7 @@ func (s *Search) notes(low, high *level) []string {
 		if l.lost() {
 			known := "nothing is known of this load"
 			if n := len(l.obs); n > 0 {
-				known = fmt.Sprintf("this load rests on %d %s", n, plural(n, "probe"))
+				known = "this load rests on " + figure.Counted(n, "probe")
 			}
 			out = append(out, fmt.Sprintf("%s %s: given up after %d INVALID probes; %s", num(l.load), s.opt.By.Unit(), len(l.left), known))
 		}
@@ -238,11 +240,4 @@ func num(v float64) string {
 		return "none"
 	}
 	return fmt.Sprintf("%.4g", v)
-}
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"spate/internal/judge/stats"
 	"spate/internal/settings/config"
 )
 
@@ -163,29 +164,14 @@ func (l *level) share(i int, o config.Objective) State {
 	if of == 0 {
 		return Missed
 	}
-	low, high := wilson(count, of)
+	in := stats.Wilson(count, of, 0.95)
 	switch {
 	case o.Met(float64(count) / float64(of)):
 		return Met
-	case !o.Met(low) && !o.Met(high):
+	case !o.Met(in.Low) && !o.Met(in.High):
 		return Missed
 	}
 	return Unclear
-}
-
-// wilson is the 95 % interval of a share.
-func wilson(count, of int) (low, high float64) {
-	n, p := float64(of), float64(count)/float64(of)
-	mid := (p + z*z/(2*n)) / (1 + z*z/n)
-	half := z / (1 + z*z/n) * math.Sqrt(p*(1-p)/n+z*z/(4*n*n))
-	low, high = max(0, mid-half), min(1, mid+half)
-	if count == 0 {
-		low = 0 // what is left is rounding
-	}
-	if count == of {
-		high = 1
-	}
-	return low, high
 }
 
 // margin is how far a latency stays below its bound, as a logarithm, and how uncertain that is by the
@@ -216,16 +202,7 @@ func (s spread) wide() float64 {
 	if s.free == 0 {
 		return 0
 	}
-	return s.sd * student99(s.free)
-}
-
-// student99 is the half-width of a 99 % interval in standard errors that are known from few values.
-func student99(free int) float64 {
-	few := []float64{63.66, 9.925, 5.841, 4.604, 4.032}
-	if free <= len(few) {
-		return few[free-1]
-	}
-	return sure * (1 + (sure*sure+1)/(4*float64(free)-4)) // within 1 % from there on
+	return s.sd * stats.CriticalT(float64(s.free), 0.99)
 }
 
 // spreadOf is how much an objective's margin varies between probes of one load, over loads that were probed

@@ -60,7 +60,8 @@ func reading(v figure.Value) Reading {
 	low, high := v.V, v.V
 	switch {
 	case v.Of > 0:
-		low, high = wilson(v.Count, v.Of)
+		in := stats.Wilson(v.Count, v.Of, 0.95)
+		low, high = in.Low, in.High
 	case v.CI != nil:
 		low, high = v.CI[0], v.CI[1]
 	}
