@@ -93,6 +93,21 @@ func lone(many []float64) contrast {
 	return contrast{se: s.se * math.Sqrt(k+1), df: s.df} // s.se is of the mean of k
 }
 
+// Rounds judges one figure by what it differed in each round: the logarithm of the second side's value over the first's,
+// turned so that positive is better. Change, Low and High of what it returns are gains in percent.
+func Rounds(gains []float64, margin float64) Metric {
+	mean := stats.Mean(gains)
+	t := &test{def: def{higher: true}, m: Metric{Higher: true, A: 1, B: math.Exp(mean)}, margin: math.Log1p(margin), tail: enoughTail}
+	t.contrast = contrast{est: mean, none: "one round shows no scatter"}
+	if len(gains) > 1 {
+		s := runScatter(gains)
+		t.contrast = contrast{est: mean, se: s.se, df: s.df}
+	}
+	adjust([]*test{t})
+	t.judge(1)
+	return t.m
+}
+
 // runScatter is the standard error of the mean of independent values.
 func runScatter(xs []float64) scatter {
 	k := float64(len(xs))

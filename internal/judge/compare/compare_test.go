@@ -71,6 +71,27 @@ func TestRepeatsByHand(t *testing.T) {
 	}
 }
 
+// Gains of 0.09, 0.10 and 0.11 have a standard deviation of 0.01 and a standard error of 0.0057735; with 2 degrees of
+// freedom t is 4.30265, the half width 0.0248413.
+func TestRoundsByHand(t *testing.T) {
+	m := Rounds([]float64{0.09, 0.10, 0.11}, 0.02)
+	near(t, "change", m.Change, 100*math.Expm1(0.10), 1e-9)
+	near(t, "low", m.Low, 100*math.Expm1(0.10-0.0248413), 1e-3)
+	near(t, "high", m.High, 100*math.Expm1(0.10+0.0248413), 1e-3)
+	for want, list := range map[Verdict][][]float64{
+		Better:     {{0.09, 0.10, 0.11}, {0.1, 0.1}},
+		Worse:      {{-0.09, -0.10, -0.11}},
+		Same:       {{0.001, -0.001, 0}, {0, 0}},
+		CannotTell: {{0.5, -0.4}, {0.3}, {0.0101, 0.0100, 0.0300}},
+	} {
+		for _, gains := range list {
+			if m := Rounds(gains, 0.02); m.Verdict != want || m.Change == nil {
+				t.Errorf("%v: %s (%s), want %s", gains, m.Verdict, m.Why, want)
+			}
+		}
+	}
+}
+
 // Three rounds: A 100, 200, 400 and B 10 % above each time but for 1 %, which only pairs can see.
 func TestRoundsTakeDriftOut(t *testing.T) {
 	side := func(name string, means ...string) Side {

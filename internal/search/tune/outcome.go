@@ -41,13 +41,10 @@ type Judgement struct {
 	High    float64         `json:"high_pct"`
 	Rounds  int             `json:"rounds"`
 	Why     string          `json:"why,omitempty"`
+
+	// meetsAlone: it meets the constraints in every round and the default in none, so it can be better and no faster.
+	meetsAlone bool
 }
-
-// meetsAlone is why a setting that is no faster can still be better.
-const meetsAlone = "it meets the constraints, which the default misses"
-
-// student are the quantiles of 95 % intervals by degrees of freedom.
-var student = []float64{math.Inf(1), 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228}
 
 // judge sets the runs of a trial beside those of the default in the same rounds.
 func judge(list []Observation, trial int, margin float64) Judgement {
@@ -61,7 +58,7 @@ func judge(list []Observation, trial int, margin float64) Judgement {
 			if d.Trial != 0 || d.Round != o.Round || !d.Counts() || d.Value <= 0 || o.Value <= 0 {
 				continue
 			}
-			diff := math.Log(o.Value / d.Value)
+			diff := min(max(math.Log(o.Value/d.Value), -20), 20)
 			if o.Score < 0 {
 				diff = -diff
 			}
@@ -74,47 +71,24 @@ func judge(list []Observation, trial int, margin float64) Judgement {
 			}
 		}
 	}
-	j := Judgement{Verdict: compare.CannotTell, Rounds: len(diffs)}
 	if len(diffs) == 0 {
-		j.Why = "no round in which both showed anything"
-		return j
+		return Judgement{Verdict: compare.CannotTell, Why: "no round in which both showed anything"}
 	}
-	mean, half := interval(diffs)
-	pct := func(x float64) float64 { return round3(100 * math.Expm1(min(max(x, -20), 20))) }
-	j.Change, j.Low, j.High = pct(mean), pct(mean-half), pct(mean+half)
-	if len(diffs) == 1 {
-		j.Low, j.High, j.Why = j.Change, j.Change, "one round shows no scatter"
+	m := compare.Rounds(diffs, margin)
+	j := Judgement{Verdict: m.Verdict, Rounds: len(diffs), Change: *m.Change, Low: *m.Change, High: *m.Change}
+	if m.Low != nil && m.High != nil {
+		j.Low, j.High = *m.Low, *m.High
 	}
-	band := math.Log1p(margin)
+	if m.Verdict == compare.CannotTell {
+		j.Why = m.Why
+	}
 	switch {
 	case missed == 0 && missedDefault == len(diffs):
-		j.Verdict, j.Why = compare.Better, meetsAlone
+		j.Verdict, j.Why, j.meetsAlone = compare.Better, "it meets the constraints, which the default misses", true
 	case missed > missedDefault:
 		j.Verdict, j.Why = compare.Worse, "it misses constraints that the default meets"
-	case mean-half > 0 && mean > band:
-		j.Verdict = compare.Better
-	case mean+half < 0 && mean < -band:
-		j.Verdict = compare.Worse
-	case mean+half < band && mean-half > -band, math.Abs(mean) <= band && half < 2*band:
-		j.Verdict = compare.Same
 	}
 	return j
-}
-
-// interval is a mean with the half width of its 95 % interval.
-func interval(xs []float64) (mean, half float64) {
-	for _, x := range xs {
-		mean += x / float64(len(xs))
-	}
-	if len(xs) < 2 {
-		return mean, math.Inf(1)
-	}
-	sum := 0.0
-	for _, x := range xs {
-		sum += (x - mean) * (x - mean)
-	}
-	df := len(xs) - 1
-	return mean, student[min(df, len(student)-1)] * math.Sqrt(sum/float64(df)/float64(len(xs)))
 }
 
 // Winner is the setting to take: a finalist that the finals show to be better, else the default. Before the
@@ -135,7 +109,7 @@ func (t *Tuner) Winner(history []Observation) *Observation {
 	for i := range finalists {
 		j := judge(finals, finalists[i].Trial, t.File.Margin)
 		gain := j.Change
-		if j.Why == meetsAlone {
+		if j.meetsAlone {
 			gain += 1e9
 		}
 		if j.Verdict == compare.Better && gain > top {
