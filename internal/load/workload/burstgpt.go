@@ -16,7 +16,7 @@ const burstModel = "GPT-4"
 
 var burstDataset = Dataset{
 	Name: "burstgpt", Path: NeedsPath, AllRows: true, About: "token counts of a CSV trace", Timed: true,
-	open: func(c Config, tok Tokenizer, _ Template) (dataset, int, error) { return newBurst(c, tok) },
+	open: newBurst,
 	fill: func(c *Config, r *Run) { r.Replay.fill(c) },
 }
 
@@ -31,7 +31,7 @@ type burst struct {
 	at    int
 }
 
-func newBurst(cfg Config, tok Tokenizer) (*burst, int, error) {
+func newBurst(cfg Config, tok Tokenizer, _ Template) (dataset, int, error) {
 	if cfg.Seed > math.MaxUint32 {
 		return nil, 0, fmt.Errorf("seed %d is above %d, the highest pandas takes", cfg.Seed, uint32(math.MaxUint32))
 	}

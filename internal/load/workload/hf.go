@@ -14,7 +14,7 @@ import (
 
 var hubDataset = Dataset{
 	Name: "hf", Path: NeedsPath, AllRows: true, About: "a dataset of the Hugging Face hub, as a local folder or file",
-	open: func(c Config, tok Tokenizer, tmpl Template) (dataset, int, error) { return newHub(c, tok, tmpl) },
+	open: newHub,
 	fill: func(c *Config, r *Run) {
 		h := &r.HF
 		c.HF = HF{
@@ -104,7 +104,7 @@ type hub struct {
 	repeats   int
 }
 
-func newHub(cfg Config, tok Tokenizer, tmpl Template) (*hub, int, error) {
+func newHub(cfg Config, tok Tokenizer, tmpl Template) (dataset, int, error) {
 	asked := cfg.Path
 	if err := cfg.locate(); err != nil {
 		return nil, 0, err

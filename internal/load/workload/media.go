@@ -79,10 +79,7 @@ func ParseSizes(s string) ([]PictureSize, error) {
 
 var randomMMDataset = Dataset{
 	Name: "random-mm", About: "random tokens with images", Exact: true, Random: true,
-	open: func(c Config, tok Tokenizer, _ Template) (dataset, int, error) {
-		ds, err := newPictured(c, tok)
-		return ds, c.N, err
-	},
+	open: newPictured,
 	fill: func(c *Config, r *Run) {
 		r.Random.fill(c)
 		c.Media.Items, c.Media.Ratio = r.RandomMM.BaseItems, r.RandomMM.ItemsRatio
@@ -143,9 +140,9 @@ type pictured struct {
 
 func (p *pictured) notes() []string { return append(p.random.notes(), p.notesVideos.notes()...) }
 
-func newPictured(cfg Config, tok Tokenizer) (*pictured, error) {
+func newPictured(cfg Config, tok Tokenizer, _ Template) (dataset, int, error) {
 	if !cfg.Chat {
-		return nil, errors.New("pictures go into chat messages: use --backend openai-chat")
+		return nil, 0, errors.New("pictures go into chat messages: use --backend openai-chat")
 	}
 	p := &pictured{}
 	for _, b := range cfg.Media.Sizes {
@@ -158,11 +155,11 @@ func newPictured(cfg Config, tok Tokenizer) (*pictured, error) {
 		p.notesVideos.add("videos are Motion JPEG in AVI files; vLLM's client sends MPEG-4, whose files are of another size")
 	}
 	if p.sum <= 0 && cfg.Media.Items > 0 {
-		return nil, errors.New("no size of picture has a share above 0")
+		return nil, 0, errors.New("no size of picture has a share above 0")
 	}
 	r, err := newRandom(cfg, tok)
 	p.random = r
-	return p, err
+	return p, cfg.N, err
 }
 
 func (p *pictured) build(s *scratch, j job) (call.Request, bool, error) {

@@ -55,7 +55,7 @@ func (b *batched) build(s *scratch, j job) (call.Request, bool, error) {
 
 var rerankDataset = Dataset{
 	Name: "random-rerank", About: "a query and documents to score",
-	open: func(c Config, tok Tokenizer, _ Template) (dataset, int, error) { return newRanked(c, tok) },
+	open: newRanked,
 	fill: func(c *Config, r *Run) {
 		c.Input, c.Ratio, c.Batch, c.NoReranker = r.Random.InputLen, r.Random.RangeRatio, r.Random.BatchSize, r.Random.NoReranker
 	},
@@ -74,7 +74,7 @@ type ranked struct {
 	together bool
 }
 
-func newRanked(cfg Config, tok Tokenizer) (*ranked, int, error) {
+func newRanked(cfg Config, tok Tokenizer, _ Template) (dataset, int, error) {
 	q := &ranked{together: !cfg.NoReranker}
 	cfg.Batch = max(1, cfg.Batch)
 	ask := cfg

@@ -12,7 +12,7 @@ import (
 
 var repetitionDataset = Dataset{
 	Name: "prefix_repetition", About: "several shared prefixes with random ends", Alike: true,
-	open: func(c Config, tok Tokenizer, _ Template) (dataset, int, error) { return newRepetition(c, tok) },
+	open: newRepetition,
 	fill: func(c *Config, r *Run) {
 		p := &r.PrefixRepetition
 		c.Prefix, c.Suffix, c.Groups, c.Output = p.PrefixLen, p.SuffixLen, p.NumPrefixes, p.OutputLen
@@ -61,7 +61,7 @@ type repetition struct {
 	salt     []int32
 }
 
-func newRepetition(cfg Config, tok Tokenizer) (*repetition, int, error) {
+func newRepetition(cfg Config, tok Tokenizer, _ Template) (dataset, int, error) {
 	r := &repetition{cfg: cfg, fitter: fitter{tok: tok}}
 	switch {
 	case cfg.Output == FromData:

@@ -11,7 +11,7 @@ import (
 
 var sharedDataset = Dataset{
 	Name: "generated-shared-prefix", AllRows: true, About: "SGLang's groups of questions with a system prompt each", Exact: true, Alike: true,
-	open: func(c Config, tok Tokenizer, _ Template) (dataset, int, error) { return newShared(c, tok) },
+	open: newShared,
 	resolve: func(r *Run) {
 		if !r.Has("num-prompts") {
 			r.N = 0 // as many as the groups have
@@ -87,7 +87,7 @@ type shared struct {
 	at      int
 }
 
-func newShared(cfg Config, tok Tokenizer) (dataset, int, error) {
+func newShared(cfg Config, tok Tokenizer, _ Template) (dataset, int, error) {
 	g := &shared{cfg: cfg}
 	switch {
 	case cfg.Groups < 1 || cfg.PerGroup < 1:

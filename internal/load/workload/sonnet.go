@@ -25,10 +25,7 @@ const maxRejected = 5000
 
 var sonnetDataset = Dataset{
 	Name: "sonnet", Path: OptionalPath, About: "lines of verse up to a length, with a shared beginning", Alike: true,
-	open: func(c Config, tok Tokenizer, tmpl Template) (dataset, int, error) {
-		ds, err := newSonnet(c, tok, tmpl)
-		return ds, c.N, err
-	},
+	open: newSonnet,
 	fill: func(c *Config, r *Run) {
 		c.Input, c.Output, c.Prefix = r.Sonnet.InputLen, r.Sonnet.OutputLen, r.Sonnet.PrefixLen
 	},
@@ -69,21 +66,21 @@ type sonnet struct {
 	rejected int // in a row
 }
 
-func newSonnet(cfg Config, tok Tokenizer, tmpl Template) (*sonnet, error) {
+func newSonnet(cfg Config, tok Tokenizer, tmpl Template) (dataset, int, error) {
 	p := &sonnet{cfg: cfg, tmpl: tmpl, draws: rng.NewPython(cfg.Seed)}
 	if cfg.Output == FromData {
-		return nil, errors.New("verse has no output length of its own: give one")
+		return nil, 0, errors.New("verse has no output length of its own: give one")
 	}
 	text, err := p.load()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	p.lines = strings.SplitAfter(text, "\n")
 	if last := len(p.lines) - 1; p.lines[last] == "" {
 		p.lines = p.lines[:last]
 	}
 	if len(p.lines) == 0 {
-		return nil, fmt.Errorf("%s holds no lines", cfg.Path)
+		return nil, 0, fmt.Errorf("%s holds no lines", cfg.Path)
 	}
 	s := &scratch{}
 	if tok != nil {
@@ -94,7 +91,7 @@ func newSonnet(cfg Config, tok Tokenizer, tmpl Template) (*sonnet, error) {
 	if tmpl == nil {
 		p.add("no chat template: the verse goes as a plain prompt")
 	}
-	return p, p.measure(s)
+	return p, cfg.N, p.measure(s)
 }
 
 // load reads the poem. Line ends are made one newline, as text files are read.

@@ -11,7 +11,7 @@ import (
 
 var specBenchDataset = Dataset{
 	Name: "spec_bench", Path: NeedsPath, AllRows: true, About: "Spec-Bench questions",
-	open: func(c Config, tok Tokenizer, tmpl Template) (dataset, int, error) { return newSpecBench(c, tok, tmpl) },
+	open: newSpecBench,
 	fill: func(c *Config, r *Run) { c.Output, c.Category = r.SpecBench.OutputLen, r.SpecBench.Category },
 	check: func(r *Run, c Problems) {
 		c.Want(r.SpecBench.OutputLen > 0, "spec-bench-output-len", "%d is not above 0", r.SpecBench.OutputLen)
@@ -33,7 +33,7 @@ func (s *SpecBench) flags() []Flag {
 
 // newSpecBench sends the first turns of Spec-Bench's questions. As vLLM does, it shuffles with seed 0
 // whatever the run's seed is.
-func newSpecBench(cfg Config, tok Tokenizer, tmpl Template) (*custom, int, error) {
+func newSpecBench(cfg Config, tok Tokenizer, tmpl Template) (dataset, int, error) {
 	cfg.Seed = 0
 	return newLines(cfg, tok, tmpl, func(raw []byte, _ bool) (string, int, bool, error) {
 		var row struct {
@@ -52,7 +52,7 @@ func newSpecBench(cfg Config, tok Tokenizer, tmpl Template) (*custom, int, error
 
 var speedBenchDataset = Dataset{
 	Name: "speed_bench", Path: NeedsPath, AllRows: true, About: "SPEED-Bench messages",
-	open: func(c Config, tok Tokenizer, tmpl Template) (dataset, int, error) { return newSpeedBench(c, tok, tmpl) },
+	open: newSpeedBench,
 	fill: func(c *Config, r *Run) {
 		c.Output, c.Category, c.Subset = r.SpeedBench.OutputLen, r.SpeedBench.Category, r.SpeedBench.Subset
 	},
@@ -81,7 +81,7 @@ func (s *SpeedBench) flags() []Flag {
 
 // newSpeedBench sends the first messages (or turns) of a file of SPEED-Bench. A folder is taken for the one
 // that holds its subsets.
-func newSpeedBench(cfg Config, tok Tokenizer, tmpl Template) (*custom, int, error) {
+func newSpeedBench(cfg Config, tok Tokenizer, tmpl Template) (dataset, int, error) {
 	cfg.Seed = 0
 	if isFolder(cfg) {
 		cfg.Path = path.Join(cfg.Path, cfg.Subset+".jsonl")

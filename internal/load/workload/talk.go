@@ -42,7 +42,7 @@ func (s *Stream) Follow(rec *call.Record) []Turn {
 
 var multiTurnDataset = Dataset{
 	Name: "multi-turn", Path: OptionalPath, AllRows: true, About: "conversations with the server's own answers, from a file or made up", Talks: true, Alike: true,
-	open: openTalk, resolve: resolveTalk,
+	open: newTalk, resolve: resolveTalk,
 	fill: func(c *Config, r *Run) {
 		fillTalk(c, r)
 		if r.Path != "" {
@@ -56,10 +56,8 @@ var multiTurnDataset = Dataset{
 
 var agenticDataset = Dataset{
 	Name: "agentic", Path: NeedsPath, AllRows: true, About: "agents' sessions with sub-agents", Talks: true, Alike: true,
-	open: openTalk, fill: fillTalk, resolve: resolveTalk,
+	open: newTalk, fill: fillTalk, resolve: resolveTalk,
 }
-
-func openTalk(c Config, tok Tokenizer, _ Template) (dataset, int, error) { return newTalk(c, tok) }
 
 func resolveTalk(r *Run) {
 	if r.Path != "" && !r.Has("num-prompts") {
@@ -200,7 +198,7 @@ func emptyTalk(cfg Config, tok Tokenizer) (*dialogs, error) {
 	return t, nil
 }
 
-func newTalk(cfg Config, tok Tokenizer) (*dialogs, int, error) {
+func newTalk(cfg Config, tok Tokenizer, _ Template) (dataset, int, error) {
 	t, err := emptyTalk(cfg, tok)
 	if err != nil {
 		return nil, 0, err

@@ -12,12 +12,12 @@ import (
 
 var timedTraceDataset = Dataset{
 	Name: "timed_trace", Path: NeedsPath, AllRows: true, About: "a trace with times and block hashes", Timed: true, Trace: true, Exact: true, Alike: true,
-	open: openReplay, fill: fillTrace, check: checkTrace,
+	open: newReplay, fill: fillTrace, check: checkTrace,
 }
 
 var mooncakeDataset = Dataset{
 	Name: "mooncake", Path: NeedsPath, AllRows: true, About: "a trace as published with Mooncake: timed_trace in milliseconds and blocks of 512", Timed: true, Trace: true, Exact: true, Alike: true,
-	open: openReplay, fill: fillTrace, check: checkTrace,
+	open: newReplay, fill: fillTrace, check: checkTrace,
 	resolve: func(r *Run) {
 		if !r.Has("timed-trace-chunk-hash-size") {
 			r.TimedTrace.ChunkHashSize = 512
@@ -27,8 +27,6 @@ var mooncakeDataset = Dataset{
 		}
 	},
 }
-
-func openReplay(c Config, tok Tokenizer, _ Template) (dataset, int, error) { return newReplay(c, tok) }
 
 func fillTrace(c *Config, r *Run) {
 	r.Replay.fill(c)
@@ -103,7 +101,7 @@ type replay struct {
 	at      int
 }
 
-func newReplay(cfg Config, tok Tokenizer) (*replay, int, error) {
+func newReplay(cfg Config, tok Tokenizer, _ Template) (dataset, int, error) {
 	file, err := cfg.Open(cfg.Path)
 	if err != nil {
 		return nil, 0, fmt.Errorf("open dataset: %w", err)
