@@ -36,30 +36,30 @@ func (m *Model) Cost(values []float64) *profile.Cost { return m.fam.cost(m.fam.g
 // Base is the server's profile but for its costs.
 func (m *Model) Base() profile.Profile { return m.base }
 
-// Told is a parameter that something other than rows tells: an engine's log of its own steps.
-type Told struct {
+// Known is a parameter that is known from something other than rows: an engine's log of its own steps.
+type Known struct {
 	Name  string  // of the parameter
 	Value float64 // in its unit
 	SD    float64 // of its logarithm, or of itself where the parameter is linear
 }
 
-// RunTold is Run with parameters told for some groups: they are expected there, as closely as they are
-// told, and the rows determine the rest.
-func RunTold(f *predict.File, told map[string][]Told, opt Options) (*Outcome, error) {
+// RunKnown is Run with known parameters for some groups: the fit expects them there, with their standard deviation, and
+// the rows determine the rest.
+func RunKnown(f *predict.File, known map[string][]Known, opt Options) (*Outcome, error) {
 	fams, err := families(f)
 	if err != nil {
 		return nil, err
 	}
 	for _, fam := range fams {
 		for _, g := range fam.groups {
-			fam.hear(g, told[g.name])
+			fam.expect(g, known[g.name])
 		}
 	}
 	return runFamilies(fams, opt)
 }
 
-// hear takes what is told of one server for the expectation of its family.
-func (fam *Family) hear(g *group, list []Told) {
+// expect makes what is known of one server the prior of its family.
+func (fam *Family) expect(g *group, list []Known) {
 	for _, t := range list {
 		for i := range fam.params {
 			p := &fam.params[i]

@@ -186,8 +186,8 @@ func TestRecoversStepTime(t *testing.T) {
 			if _, err := p.With(profile.Override{}); err != nil || !p.Calibrated || len(p.Set) == 0 {
 				t.Errorf("profile: %v, calibrated %v, %d vectors", err, p.Calibrated, len(p.Set))
 			}
-			if len(r.Told()) < 4 {
-				t.Errorf("told %+v", r.Told())
+			if len(r.Known()) < 4 {
+				t.Errorf("told %+v", r.Known())
 			}
 		})
 	}

@@ -212,7 +212,7 @@ var ownFiles = []string{result.RecordsFile, result.ResultFile, result.RunFile, r
 // filled in.
 func (in *Material) Calibrate(opt calibrate.Options) (*calibrate.Outcome, error) {
 	opt.Source, opt.Digest = in.source, in.digest
-	told := map[string][]calibrate.Told{}
+	known := map[string][]calibrate.Known{}
 	var alone []*profile.Profile
 	for _, name := range slices.Sorted(maps.Keys(in.steps)) {
 		r, err := Regress(name, in.File.Engines[name], in.steps[name])
@@ -221,7 +221,7 @@ func (in *Material) Calibrate(opt calibrate.Options) (*calibrate.Outcome, error)
 		}
 		opt.Progress("%s: step time from %d steps, %.1f %% noise", name, r.Steps, 100*r.Noise)
 		if in.hasRows(name) {
-			told[name] = r.Told()
+			known[name] = r.Known()
 			continue
 		}
 		prof := r.Profile(in.source)
@@ -232,8 +232,8 @@ func (in *Material) Calibrate(opt calibrate.Options) (*calibrate.Outcome, error)
 		return &calibrate.Outcome{Profiles: alone}, nil
 	}
 	run := func() (*calibrate.Outcome, error) { return calibrate.Run(in.File, opt) }
-	if len(told) > 0 {
-		run = func() (*calibrate.Outcome, error) { return calibrate.RunTold(in.File, told, opt) }
+	if len(known) > 0 {
+		run = func() (*calibrate.Outcome, error) { return calibrate.RunKnown(in.File, known, opt) }
 	}
 	done, err := run()
 	if err != nil {

@@ -303,9 +303,9 @@ func (r *Regression) record(d *design, pinned []bool, inverse [][]float64) {
 	r.root = stats.Cholesky(part)
 }
 
-// Told are the parameters that the steps determine, for a fit of the rest.
-func (r *Regression) Told() []calibrate.Told {
-	var out []calibrate.Told
+// Known are the parameters that the steps determine, for a fit of the rest.
+func (r *Regression) Known() []calibrate.Known {
+	var out []calibrate.Known
 	for _, f := range r.Params {
 		if !f.Determined {
 			continue
@@ -316,7 +316,7 @@ func (r *Regression) Told() []calibrate.Told {
 		} else {
 			sd = max(sd, floorSD)
 		}
-		out = append(out, calibrate.Told{Name: f.Name, Value: f.Value, SD: sd})
+		out = append(out, calibrate.Known{Name: f.Name, Value: f.Value, SD: sd})
 	}
 	return out
 }

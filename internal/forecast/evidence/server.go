@@ -39,7 +39,7 @@ var image = regexp.MustCompile(`(vllm/vllm-openai|lmsysorg/sglang|openmmlab/lmde
 
 // server is what a result's own text says about its server, then what the one log that fits it says.
 func (c *collector) server(e *runs.Entry) Server {
-	s := told(e)
+	s := stated(e)
 	var fit []*Log
 	for _, l := range c.logs {
 		if fits(&s, &l.Server) {
@@ -55,8 +55,8 @@ func (c *collector) server(e *runs.Entry) Server {
 	return s
 }
 
-// told is what the text around a result says about its server.
-func told(e *runs.Entry) Server {
+// stated is what the text around a result says about its server.
+func stated(e *runs.Entry) Server {
 	ctx := e.Result.Context
 	s := Server{Version: ctx.Text("engine_version"), Flags: map[string]string{}}
 	s.KVTokens, _ = whole(ctx.Text("kv_cache_tokens"))

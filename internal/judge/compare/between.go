@@ -19,18 +19,18 @@ const RoundLabel = "round"
 // between compares repeated runs by how much runs of one side differ. Whatever moves a run as a whole
 // (clocks, neighbours, caches, a restarted server) is in it, and nothing is assumed about requests.
 type between struct {
-	a, b   []*taken
+	a, b   []*measured
 	rounds bool
 }
 
-func newBetween(a, b []*taken) *between { return &between{a: a, b: b, rounds: byRounds(a, b)} }
+func newBetween(a, b []*measured) *between { return &between{a: a, b: b, rounds: byRounds(a, b)} }
 
 // byRounds sorts both sides by round and reports whether each round has one run of either.
-func byRounds(a, b []*taken) bool {
+func byRounds(a, b []*measured) bool {
 	if len(a) != len(b) || len(a) < fewRounds {
 		return false
 	}
-	byRound := func(x, y *taken) int { return compareRounds(roundOf(x), roundOf(y)) }
+	byRound := func(x, y *measured) int { return compareRounds(roundOf(x), roundOf(y)) }
 	slices.SortStableFunc(a, byRound)
 	slices.SortStableFunc(b, byRound)
 	for i := range a {
@@ -42,7 +42,7 @@ func byRounds(a, b []*taken) bool {
 	return true
 }
 
-func roundOf(t *taken) string { return t.entry.Labels[RoundLabel] }
+func roundOf(t *measured) string { return t.entry.Labels[RoundLabel] }
 
 // compareRounds orders whole numbers by size.
 func compareRounds(x, y string) int {
@@ -114,7 +114,7 @@ func runScatter(xs []float64) scatter {
 	return scatter{se: stats.Std(xs) / math.Sqrt(k-1), df: k - 1}
 }
 
-func logValues(runs []*taken, name string) []float64 {
+func logValues(runs []*measured, name string) []float64 {
 	var out []float64
 	for _, t := range runs {
 		if v, ok := t.values[name]; ok && v > 0 {

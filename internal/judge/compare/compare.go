@@ -197,7 +197,7 @@ type job struct {
 // side is a Side whose runs are read and sorted by setting.
 type side struct {
 	name   string
-	groups [][]*taken // each of comparable runs
+	groups [][]*measured // each of comparable runs
 }
 
 func (j *job) prepare(s Side) (*side, error) {
@@ -215,20 +215,20 @@ func (j *job) prepare(s Side) (*side, error) {
 }
 
 // add puts a run to its repeats, or makes it the first of a setting.
-func (s *side) add(t *taken, force bool) {
+func (s *side) add(t *measured, force bool) {
 	for i, g := range s.groups {
 		if force || len(differences(g[0], t)) == 0 {
 			s.groups[i] = append(g, t)
 			return
 		}
 	}
-	s.groups = append(s.groups, []*taken{t})
+	s.groups = append(s.groups, []*measured{t})
 }
 
 // pair is what one Comparison is made of.
 type pair struct {
 	setting  string
-	a, b     []*taken
+	a, b     []*measured
 	nameA    string
 	nameB    string
 	mismatch []string
@@ -271,7 +271,7 @@ func (j *job) match(a, b *side) (pairs []pair, notes []string, err error) {
 	return pairs, notes, nil
 }
 
-func counterpart(a []*taken, groups [][]*taken) int {
+func counterpart(a []*measured, groups [][]*measured) int {
 	for k, g := range groups {
 		if len(differences(a[0], g[0])) == 0 {
 			return k

@@ -15,10 +15,10 @@ import (
 )
 
 // conditions are the reasons not to compare two groups of runs, which are comparable among themselves.
-func conditions(a, b []*taken) []string { return differences(a[0], b[0]) }
+func conditions(a, b []*measured) []string { return differences(a[0], b[0]) }
 
 // differences names what keeps the figures of two runs from meaning the same.
-func differences(a, b *taken) []string {
+func differences(a, b *measured) []string {
 	ea, eb := a.entry, b.entry
 	if pa, pb := ea.Predicted(), eb.Predicted(); pa != pb {
 		return []string{fmt.Sprintf("%s is %s, %s is %s", ea.Name, origin(pa), eb.Name, origin(pb))}
@@ -167,7 +167,7 @@ func dialect(e *runs.Entry) string {
 }
 
 // invalid names the runs whose verdict forbids using their figures.
-func invalid(groups ...[]*taken) []string {
+func invalid(groups ...[]*measured) []string {
 	var out []string
 	for _, g := range groups {
 		for _, t := range g {
@@ -180,7 +180,7 @@ func invalid(groups ...[]*taken) []string {
 }
 
 // suspect names the runs whose verdict asks for care.
-func suspect(groups ...[]*taken) []string {
+func suspect(groups ...[]*measured) []string {
 	var out []string
 	for _, g := range groups {
 		for _, t := range g {

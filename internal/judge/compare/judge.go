@@ -77,7 +77,7 @@ func identical(tests []*test) bool {
 	return len(tests) > 1 && !slices.ContainsFunc(tests, func(t *test) bool { return t.m.A != t.m.B })
 }
 
-func shown(name string, group []*taken) Shown {
+func shown(name string, group []*measured) Shown {
 	s := Shown{Name: name}
 	var entries []*runs.Entry
 	for _, t := range group {
@@ -127,7 +127,7 @@ func (t *test) figures(p pair) bool {
 	return okA && okB
 }
 
-func failures(group []*taken) (failed, due int) {
+func failures(group []*measured) (failed, due int) {
 	for _, t := range group {
 		failed += t.failed
 		due += t.due
@@ -136,7 +136,7 @@ func failures(group []*taken) (failed, due int) {
 }
 
 // middle is the geometric mean over repeats: the value whose logarithm is compared.
-func middle(group []*taken, name string) (float64, bool) {
+func middle(group []*measured, name string) (float64, bool) {
 	var xs []float64
 	for _, t := range group {
 		if v, ok := t.values[name]; ok {
@@ -389,7 +389,7 @@ func (j *job) notes(p pair, src source) []string {
 			out = append(out, fmt.Sprintf("the requests of a run depend on each other so much that they say as little as %.0f independent ones", s.size))
 		}
 	}
-	for _, g := range [][]*taken{p.a, p.b} {
+	for _, g := range [][]*measured{p.a, p.b} {
 		for _, t := range g {
 			if t.unread != nil {
 				out = append(out, "only the figures of "+t.entry.Name+" are used: "+t.unread.Error())

@@ -23,7 +23,7 @@ type def struct {
 
 const errorRate = "error_rate"
 
-// rates are the throughputs, in the order of taken.work.
+// rates are the throughputs, in the order of measured.work.
 var rates = []string{"request_throughput", "output_throughput", "total_token_throughput"}
 
 // usualStats are the statistics a latency is compared by.

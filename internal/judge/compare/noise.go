@@ -105,7 +105,7 @@ func (n *Noise) Learn(samples []Sample, now time.Time) (*Place, error) {
 		return nil, err
 	}
 	place := n.place(group[0].entry)
-	fresh := slices.DeleteFunc(group, func(t *taken) bool { return slices.Contains(place.Runs, t.entry.ID) })
+	fresh := slices.DeleteFunc(group, func(t *measured) bool { return slices.Contains(place.Runs, t.entry.ID) })
 	if len(fresh) < 2 {
 		return nil, fmt.Errorf("%d of the %d runs are new: at least two are needed to learn from", len(fresh), len(samples))
 	}
@@ -122,8 +122,8 @@ func (n *Noise) Learn(samples []Sample, now time.Time) (*Place, error) {
 	return place, nil
 }
 
-func equalRuns(samples []Sample, defs []def) ([]*taken, error) {
-	var group []*taken
+func equalRuns(samples []Sample, defs []def) ([]*measured, error) {
+	var group []*measured
 	for i := range samples {
 		t := take(&samples[i], defs)
 		if t.entry.Run == nil {
@@ -173,7 +173,7 @@ func (n *Noise) learned(p pair, name string) *Learned {
 		return nil
 	}
 	var best *Learned
-	for _, t := range []*taken{p.a[0], p.b[0]} {
+	for _, t := range []*measured{p.a[0], p.b[0]} {
 		if t.entry.Run == nil {
 			continue
 		}

@@ -29,7 +29,7 @@ func Spread(samples []Sample, metrics []string) ([]Scatter, error) {
 	if err != nil {
 		return nil, err
 	}
-	var group []*taken
+	var group []*measured
 	for i := range samples {
 		group = append(group, take(&samples[i], defs))
 	}

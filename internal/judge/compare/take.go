@@ -15,8 +15,8 @@ import (
 	"spate/internal/result/runs"
 )
 
-// taken is what a comparison needs of one run. Without records only values are filled.
-type taken struct {
+// measured is what a comparison needs of one run. Without records only values are filled.
+type measured struct {
 	entry  *runs.Entry
 	values map[string]float64 // by metric
 	slots  []slot             // measured requests in dispatch order; nil without records
@@ -31,7 +31,7 @@ type taken struct {
 type slot struct{ id, in, out int }
 
 // setting names what was sent.
-func (t *taken) setting() string {
+func (t *measured) setting() string {
 	if t.entry.Run != nil && t.entry.Run.Plan.Text != "" {
 		return t.entry.Run.Plan.Text
 	}
@@ -41,8 +41,8 @@ func (t *taken) setting() string {
 	return t.entry.Name
 }
 
-func take(s *Sample, defs []def) *taken {
-	t := &taken{entry: &s.Entry, values: map[string]float64{}, lat: map[string]stats.Groups{}}
+func take(s *Sample, defs []def) *measured {
+	t := &measured{entry: &s.Entry, values: map[string]float64{}, lat: map[string]stats.Groups{}}
 	recs := s.Records
 	if recs == nil {
 		var err error
@@ -63,7 +63,7 @@ func take(s *Sample, defs []def) *taken {
 }
 
 // counts finds how many requests there were and how many failed, where records do not tell.
-func (t *taken) counts() {
+func (t *measured) counts() {
 	if t.due > 0 {
 		return
 	}
@@ -87,7 +87,7 @@ func (t *taken) counts() {
 }
 
 // value is a figure of the run's summary or as it was printed, else computed from the records.
-func (t *taken) value(d def) (float64, bool) {
+func (t *measured) value(d def) (float64, bool) {
 	if d.name == errorRate {
 		return 100 * float64(t.failed) / float64(max(1, t.due)), t.due > 0
 	}
@@ -109,7 +109,7 @@ func (t *taken) value(d def) (float64, bool) {
 	return stats.Percentile(g.Values, d.pct), true
 }
 
-func (t *taken) fromRecords(all []call.Record) {
+func (t *measured) fromRecords(all []call.Record) {
 	run := t.entry.Run
 	plan := run.Plan.Metrics()
 	recs := make([]*call.Record, 0, len(all))
@@ -136,7 +136,7 @@ func (t *taken) fromRecords(all []call.Record) {
 }
 
 // latencies groups values by request; those that failed leave their place empty.
-func (t *taken) latencies(recs []*call.Record, plan metrics.Run) {
+func (t *measured) latencies(recs []*call.Record, plan metrics.Run) {
 	for _, name := range figure.Latencies() {
 		of := plan.Each(name)
 		add := func(dst []float64, r *call.Record) []float64 {
@@ -198,7 +198,7 @@ const (
 // works cuts the run into stretches of at least one mean latency and adds up what was done in each. The
 // work of a request counts evenly over its time in flight: counting it when it ends would make waves of
 // requests that end together look like an unsteady server.
-func (t *taken) works(recs []*call.Record, plan metrics.Run, dur time.Duration) {
+func (t *measured) works(recs []*call.Record, plan metrics.Run, dur time.Duration) {
 	life := stats.Mean(t.lat["e2el"].Values)
 	n := 0
 	if life > 0 {

@@ -28,7 +28,7 @@ const fewRequests = 8
 // autocorrelation asks for. Where both runs sent the same requests in the same order, both sides are
 // resampled at the same positions: what a request costs on either side then cancels.
 type within struct {
-	a, b   *taken
+	a, b   *measured
 	paired bool
 	apart  []string             // settings by which requests of equal lengths are not the same
 	wanted map[string][]float64 // percentiles by latency
@@ -37,7 +37,7 @@ type within struct {
 	size   float64 // smallest effective number of requests
 }
 
-func newWithin(a, b *taken, defs []def) *within {
+func newWithin(a, b *measured, defs []def) *within {
 	w := &within{a: a, b: b, wanted: map[string][]float64{}, found: map[string][]contrast{}, size: math.Inf(1)}
 	w.apart = a.entry.Run.DrawnApart(b.entry.Run) // whoever has records has a run
 	w.paired = len(w.apart) == 0 && sameLengths(a.slots, b.slots)
