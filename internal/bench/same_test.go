@@ -22,7 +22,7 @@ import (
 // same requests: as many, as long, due at the same times, with the same beginnings shared.
 func TestPredictSendsWhatBenchSends(t *testing.T) {
 	tok := unpacked(t, "../token/tokenizer/testdata/qwen.tokenizer.json.gz")
-	draw := rand.New(rand.NewPCG(11, 12)) //nolint:gosec // the same sets each time
+	draw := rand.New(rand.NewPCG(11, 12)) // the same sets each time
 	seen := map[string]int{}
 	for range 200 {
 		args := randomFlags(draw, t)
