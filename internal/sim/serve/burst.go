@@ -17,25 +17,25 @@ type Burster interface {
 const (
 	sharedBurst = 64 // streams from which on sharing pays
 	maxScribes  = 8
-	handful     = 16 // letters written before looking up
+	handful     = 16 // deliveries written before looking up
 )
 
-// letter is an output to be written.
-type letter struct {
+// delivery is an output to be written.
+type delivery struct {
 	s *stream
 	o Output
 }
 
-// burst is what several threads are writing: letters, shared out by stream.
+// burst is what several threads are writing: deliveries, shared out by stream.
 type burst struct {
-	letters []letter
-	shares  int
-	at      int          // the first letter that the pacer has not looked at
-	busy    atomic.Int32 // helpers that are not through
+	deliveries []delivery
+	shares     int
+	at         int          // the first delivery that the pacer has not looked at
+	busy       atomic.Int32 // helpers that are not through
 }
 
-// scribe is a thread that writes, with its scratch.
-type scribe struct {
+// outWriter is a thread that writes, with its scratch.
+type outWriter struct {
 	frame frame
 	gone  []*stream // streams whose write went wrong
 	share int       // which streams are its own: those whose index has this remainder
@@ -49,14 +49,14 @@ func (p *pacer) advance(now int64) {
 	p.engine.Advance(now)
 	p.gathering = p.flying
 	p.dropGone(now)
-	p.feel()
+	p.checkAlive()
 }
 
-// write goes on with what was gathered, a few letters at a time so that the engine's deadlines and
+// write goes on with what was gathered, a few deliveries at a time so that the engine's deadlines and
 // arrivals meanwhile are not kept waiting; false when there is nothing to do but sleep.
 func (p *pacer) write() bool {
 	switch b := &p.burst; {
-	case b.at < len(b.letters):
+	case b.at < len(b.deliveries):
 		b.at = p.own.some(b, b.at)
 	case b.busy.Load() > 0:
 		return false
@@ -70,19 +70,19 @@ func (p *pacer) write() bool {
 	return true
 }
 
-// launch begins to write what was gathered. A stream has one scribe within a burst, and the next burst
+// launch begins to write what was gathered. A stream has one writer within a burst, and the next burst
 // begins when all of this one is written, so its outputs stay in order.
 func (p *pacer) launch() {
 	b := &p.burst
-	b.letters, p.gathered = p.gathered, b.letters[:0]
+	b.deliveries, p.gathered = p.gathered, b.deliveries[:0]
 	b.at, b.shares = 0, 1
-	if len(b.letters) >= sharedBurst {
+	if len(b.deliveries) >= sharedBurst {
 		b.shares = min(runtime.GOMAXPROCS(0), maxScribes)
 	}
 	p.flying, p.gathering = true, true
 	b.busy.Store(int32(b.shares - 1))
 	for len(p.helpers) < b.shares-1 {
-		p.hire()
+		p.startWriter()
 	}
 	for _, h := range p.helpers[:b.shares-1] {
 		h.start <- b
@@ -91,17 +91,17 @@ func (p *pacer) launch() {
 
 // landed does what had to wait until no other thread writes.
 func (p *pacer) landed() {
-	clear(p.burst.letters)
-	p.burst.letters = p.burst.letters[:0]
+	clear(p.burst.deliveries)
+	p.burst.deliveries = p.burst.deliveries[:0]
 	p.burst.at = 0
 	p.flying, p.gathering = false, false
 	p.dropGone(Mono())
 }
 
-// some writes the next few letters of a scribe's share and returns how far it has come.
-func (w *scribe) some(b *burst, at int) int {
-	for left := handful; at < len(b.letters) && left > 0; at++ {
-		l := &b.letters[at]
+// some writes the next few deliveries of a writer's share and returns how far it has come.
+func (w *outWriter) some(b *burst, at int) int {
+	for left := handful; at < len(b.deliveries) && left > 0; at++ {
+		l := &b.deliveries[at]
 		if b.shares == 1 || l.s.req.Index%b.shares == w.share {
 			l.s.deliver(w, l.o)
 			left--
@@ -110,14 +110,14 @@ func (w *scribe) some(b *burst, at int) int {
 	return at
 }
 
-// hire starts one more scribe. It ends when its channel is closed. Between handfuls it lets others run:
+// startWriter starts one more writer. It ends when its channel is closed. Between handfuls it lets others run:
 // whoever reads requests needs the processor, too.
-func (p *pacer) hire() {
-	w := &scribe{share: len(p.helpers) + 1, start: make(chan *burst, 1)} // one at a time: handing it over never waits
+func (p *pacer) startWriter() {
+	w := &outWriter{share: len(p.helpers) + 1, start: make(chan *burst, 1)} // one at a time: handing it over never waits
 	p.helpers = append(p.helpers, w)
 	p.staff.Go(func() {
 		for b := range w.start {
-			for at := 0; at < len(b.letters); runtime.Gosched() {
+			for at := 0; at < len(b.deliveries); runtime.Gosched() {
 				at = w.some(b, at)
 			}
 			if b.busy.Add(-1) == 0 {

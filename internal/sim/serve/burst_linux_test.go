@@ -19,7 +19,7 @@ type bursting struct{ *Timetable }
 func (bursting) Burst() int { return 1 << 20 }
 
 // TestSlowClientsInBursts checks that outputs stay in order when sockets fill up and drain while
-// other threads write: a stream changes hands between its scribe and its pump again and again.
+// other threads write: a stream changes hands between its writer and its pump again and again.
 func TestSlowClientsInBursts(t *testing.T) {
 	const streams, slow, each = 80, 4, 200
 	s := start(t, Config{MaxModelLen: 1 << 24, Engine: bursting{NewTimetable(TimetableConfig{ITL: 300 * time.Microsecond, ChunkTokens: each})}})

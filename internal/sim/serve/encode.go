@@ -19,13 +19,13 @@ type encoder struct {
 	details   bool   // prompt_tokens_details in usage
 	stampKey  bool
 
-	voice          // of the answer being written
-	voices []voice // of all, when there are several; that of the current one is out of date
-	choice int32   // which is current
+	answerState               // of the answer being written
+	answers     []answerState // of all, when there are several; that of the current one is out of date
+	choice      int32         // which is current
 }
 
-// voice is how far one answer has been written.
-type voice struct {
+// answerState is how far one answer has been written.
+type answerState struct {
 	begin        int // its first word
 	word, stride int // the answer's words: outWords[word], then every stride-th
 	tokens       int // written so far
@@ -35,19 +35,19 @@ type voice struct {
 	text         []byte // all of the answer so far, for dialects that repeat it
 }
 
-// newVoice is an answer not yet begun; h decides its words.
-func newVoice(h uint64) voice {
+// newAnswer is an answer not yet begun; h decides its words.
+func newAnswer(h uint64) answerState {
 	w := int(h % uint64(len(outWords)))
-	return voice{begin: w, word: w, stride: int(h>>32%uint64(len(outWords)/2))*2 + 1}
+	return answerState{begin: w, word: w, stride: int(h>>32%uint64(len(outWords)/2))*2 + 1}
 }
 
 // speak turns to one of several answers.
 func (e *encoder) speak(choice int32) {
-	if choice == e.choice || int(choice) >= len(e.voices) {
+	if choice == e.choice || int(choice) >= len(e.answers) {
 		return
 	}
-	e.voices[e.choice] = e.voice
-	e.voice, e.choice = e.voices[choice], choice
+	e.answers[e.choice] = e.answerState
+	e.answerState, e.choice = e.answers[choice], choice
 }
 
 // silent reports whether an answer has not begun.
@@ -55,8 +55,8 @@ func (e *encoder) silent(choice int32) bool {
 	switch {
 	case choice == e.choice:
 		return e.tokens == 0
-	case int(choice) < len(e.voices):
-		return e.voices[choice].tokens == 0
+	case int(choice) < len(e.answers):
+		return e.answers[choice].tokens == 0
 	}
 	return false
 }
@@ -64,9 +64,9 @@ func (e *encoder) silent(choice int32) bool {
 // total is the number of tokens of all answers.
 func (e *encoder) total() int {
 	n := e.tokens
-	for i := range e.voices {
+	for i := range e.answers {
 		if int32(i) != e.choice {
-			n += e.voices[i].tokens
+			n += e.answers[i].tokens
 		}
 	}
 	return n
@@ -77,15 +77,15 @@ func newEncoder(s *stream, cfg *Config, created int64) encoder {
 	h := rng.SplitMix(cfg.Timetable.Seed ^ uint64(req.Index))
 	e := encoder{
 		call: call, req: req, cached: &s.cached, reasoning: cfg.ReasoningField, details: cfg.PromptTokensDetails,
-		stampKey: cfg.Stamp || call.stamp, voice: newVoice(h),
+		stampKey: cfg.Stamp || call.stamp, answerState: newAnswer(h),
 	}
 	for i := range call.n {
 		if call.n > 1 {
-			e.voices = append(e.voices, newVoice(rng.SplitMix(h^uint64(i)<<40)))
+			e.answers = append(e.answers, newAnswer(rng.SplitMix(h^uint64(i)<<40)))
 		}
 	}
 	if call.n > 1 {
-		e.voice = e.voices[0]
+		e.answerState = e.answers[0]
 	}
 	req.word, req.stride = e.word, e.stride
 	if call.native {

@@ -11,13 +11,13 @@ import (
 type pacer struct {
 	engine Engine
 	alarm  *alarm
-	own    scribe // of the loop's thread
+	own    outWriter // of the loop's thread
 
-	gathering bool     // Emit collects instead of writing
-	gathered  []letter // what it collected
-	flying    bool     // burst is being written, maybe by helpers
+	gathering bool       // Emit collects instead of writing
+	gathered  []delivery // what it collected
+	flying    bool       // burst is being written, maybe by helpers
 	burst     burst
-	helpers   []*scribe
+	helpers   []*outWriter
 	staff     sync.WaitGroup
 
 	mu      sync.Mutex
@@ -54,7 +54,7 @@ func (p *pacer) send(o order) {
 // ask runs f on the pacer's thread and waits for it; false when the pacer has stopped.
 func (p *pacer) ask(f func(Engine)) bool {
 	ok := make(chan struct{})
-	p.send(order{ask: func(e Engine) { f(e); p.feel(); close(ok) }})
+	p.send(order{ask: func(e Engine) { f(e); p.checkAlive(); close(ok) }})
 	select {
 	case <-ok:
 		return true
@@ -63,7 +63,7 @@ func (p *pacer) ask(f func(Engine)) bool {
 	}
 }
 
-// run looks at orders, deadlines and letters in turn, and sleeps when there is nothing to do. Late is
+// run looks at orders, deadlines and deliveries in turn, and sleeps when there is nothing to do. Late is
 // what was known to be due beforehand: requests come when they come, and how long they wait for the
 // engine is counted apart.
 func (p *pacer) run() {
@@ -123,12 +123,12 @@ func (p *pacer) orders() bool {
 	clear(p.todo[len(kept):])
 	p.todo = kept
 	p.dropGone(now)
-	p.feel()
+	p.checkAlive()
 	return true
 }
 
-// feel notes whether the engine is still alive.
-func (p *pacer) feel() {
+// checkAlive notes whether the engine is still alive.
+func (p *pacer) checkAlive() {
 	if m, ok := p.engine.(Mortal); ok {
 		if f := m.Dead(); f != p.dead.Load() {
 			p.dead.Store(f)
@@ -148,7 +148,7 @@ func (p *pacer) dropGone(now int64) {
 	}
 }
 
-func (p *pacer) drop(now int64, w *scribe) {
+func (p *pacer) drop(now int64, w *outWriter) {
 	for i, s := range w.gone {
 		p.engine.Abort(now, s.req)
 		w.gone[i] = nil

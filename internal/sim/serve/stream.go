@@ -158,14 +158,14 @@ func (s *stream) Emit(o Output) {
 	case !s.direct:
 		s.enqueue(o)
 	case p.gathering:
-		p.gathered = append(p.gathered, letter{s, o})
+		p.gathered = append(p.gathered, delivery{s, o})
 	default:
 		s.deliver(&p.own, o)
 	}
 }
 
 // deliver writes an output on the spot, with the scratch of the thread it runs on.
-func (s *stream) deliver(w *scribe, o Output) {
+func (s *stream) deliver(w *outWriter, o Output) {
 	if s.ended.Load() || s.jammed.Load() && s.enqueue(o) {
 		return
 	}

@@ -55,7 +55,7 @@ func TestEveryIDDecodes(t *testing.T) {
 
 func TestAnswersCountExactly(t *testing.T) {
 	for stride := 1; stride < len(outWords); stride += 2 {
-		e := encoder{voice: voice{stride: stride}}
+		e := encoder{answerState: answerState{stride: stride}}
 		text := string(e.words(nil, 500, false))
 		if n := countTokens(text); n != 500 {
 			t.Fatalf("stride %d: %d tokens in a text of 500", stride, n)
