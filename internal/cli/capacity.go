@@ -48,7 +48,7 @@ func (o *capacityOptions) set() *pflag.FlagSet {
 	f.Float64Var(&o.search.Start, "start", 1, "load tried first")
 	f.Float64Var(&o.search.Min, "min", 0, "lowest load tried (default a 64th of --start, or 1 in flight)")
 	f.Float64Var(&o.search.Max, "max", 10000, "highest load tried")
-	f.Float64Var(&o.search.Tolerance, "tolerance", 0.05, "how far apart the two ends of the answer may be, as a share")
+	f.Float64Var(&o.search.Tolerance, "tolerance", 0.05, "how far apart the highest load met and the lowest missed may be, as a share; a rate is told as capacity less so much")
 	f.IntVar(&o.search.Repeats, "repeat", 3, "probes behind each end of the answer, at least")
 	f.IntVar(&o.search.Most, "max-repeat", 0, "probes of one load, at most (default two more than --repeat)")
 	f.IntVar(&o.search.Probes, "max-probes", 60, "probes in all, at most")

@@ -28,6 +28,7 @@ type Answer struct {
 	By         By           `json:"by"`
 	Objectives []string     `json:"objectives"`
 	Verdict    Verdict      `json:"verdict"`
+	Capacity   config.Float `json:"capacity"`      // what is promised: Load less the tolerance; 0: nothing
 	Load       config.Float `json:"highest_met"`   // 0: none
 	Above      config.Float `json:"lowest_missed"` // inf: none
 	Confidence float64      `json:"confidence"`    // of each load's decision
@@ -57,7 +58,7 @@ func (s *Search) Answer() Answer {
 	}
 	low, high := s.ends()
 	if low != nil {
-		a.Load = config.Float(low.load)
+		a.Load, a.Capacity = config.Float(low.load), config.Float(s.promise(low.load))
 	}
 	if high != nil {
 		a.Above = config.Float(high.load)
@@ -71,6 +72,15 @@ func (s *Search) Answer() Answer {
 	}
 	a.Notes = s.notes(low, high)
 	return a
+}
+
+// promise is what is promised where a load met its objectives: of a rate, less the tolerance. A rate that is too high by
+// a little looks well for as long as a probe takes. Requests in flight settle within one.
+func (s *Search) promise(load float64) float64 {
+	if s.opt.By == Concurrency {
+		return load
+	}
+	return load * (1 - s.opt.Tolerance)
 }
 
 func (s *Search) verdict(low, high *level) Verdict {
@@ -89,15 +99,20 @@ func (s *Search) sentence(a *Answer, low, high *level) string {
 	unit := s.opt.By.Unit()
 	switch a.Verdict {
 	case Found:
-		return fmt.Sprintf("capacity: %s %s; at %s the objectives are missed", num(low.load), unit, num(high.load))
+		if a.Capacity == a.Load {
+			return fmt.Sprintf("capacity: %s %s; at %s the objectives are missed", num(low.load), unit, num(high.load))
+		}
+		return fmt.Sprintf("capacity: %s %s; %s still met the objectives, and at %s they are missed", num(float64(a.Capacity)), unit, num(low.load), num(high.load))
 	case AtLeast:
 		return fmt.Sprintf("capacity: at least %s %s, the most that was allowed", num(low.load), unit)
 	case Below:
 		return fmt.Sprintf("no capacity: the objectives are missed at %s %s already, the least that was allowed", num(high.load), unit)
 	}
 	switch {
-	case low != nil && high != nil:
+	case low != nil && high != nil && a.Capacity == a.Load:
 		return fmt.Sprintf("cannot tell between %s and %s %s", num(low.load), num(high.load), unit)
+	case low != nil && high != nil:
+		return fmt.Sprintf("cannot tell between %s and %s %s; %s still met the objectives", num(float64(a.Capacity)), num(high.load), unit, num(low.load))
 	case low != nil:
 		return fmt.Sprintf("cannot tell above %s %s", num(low.load), unit)
 	case high != nil:

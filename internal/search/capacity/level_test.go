@@ -115,3 +115,17 @@ func TestProbesThatAgreeByChanceDoNotDecide(t *testing.T) {
 		}
 	}
 }
+
+// TestPromiseIsLessThanWhatWasMet: what is told as capacity is the highest load that met its objectives, less the tolerance;
+// of requests in flight that number itself.
+func TestPromiseIsLessThanWhatWasMet(t *testing.T) {
+	for _, c := range []struct {
+		by         By
+		load, want float64
+	}{{Rate, 20, 18}, {Concurrency, 23, 23}} {
+		s := &Search{opt: Options{By: c.by, Tolerance: 0.1}}
+		if got := s.promise(c.load); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%v of %v: %v, want %v", c.load, c.by, got, c.want)
+		}
+	}
+}

@@ -387,5 +387,5 @@ func ExampleSearch() {
 		s.Observe(synthetic{capacity: 7.3, steep: 4}.probe(0, p))
 	}
 	fmt.Println(s.Answer().Sentence)
-	// Output: capacity: 7.03 requests/s; at 7.34 the objectives are missed
+	// Output: capacity: 6.678 requests/s; 7.03 still met the objectives, and at 7.34 they are missed
 }

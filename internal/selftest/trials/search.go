@@ -108,7 +108,7 @@ func (s *server) search(seed uint64) (one, error) {
 func (o *Outcome) count(results []one) {
 	var probes, seconds, gaps []float64
 	for _, r := range results {
-		low, high := float64(r.answer.Load), float64(r.answer.Above)
+		low, high := float64(r.answer.Capacity), float64(r.answer.Above)
 		above, below := low > o.Truth.High, high < o.Truth.Low
 		if above {
 			o.LowWrong++
