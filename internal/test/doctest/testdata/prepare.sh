@@ -8,7 +8,11 @@ mkdir -p spate-runs
 spate bench --compat lmdeploy --backend vllm --dataset-name random --num-prompts 20 --random-input-len 64 --random-output-len 8 --output-dir run >lmdeploy.log 2>/dev/null
 run spate-runs/before --metadata build=41
 run spate-runs/after --metadata build=42
-for name in x y z 20261115-120000-model-1a2b 20261115-033348-spate-sim-965e; do run "spate-runs/$name"; done
+# Noise is learned from runs that are not INVALID: latencies so long that a busy machine bends them little.
+for name in x y z; do
+	spate bench --sim --sim-ttft 200ms --sim-itl 100ms --num-prompts 20 --isl 64 --osl 4 --max-concurrency 4 --output-dir "spate-runs/$name" >/dev/null 2>&1
+done
+for name in 20261115-120000-model-1a2b 20261115-033348-spate-sim-965e; do run "spate-runs/$name"; done
 for name in before after main new; do mkdir "$name"; run "$name/1"; done
 spate sweep $quick --max-concurrency 1,2 --output-dir spate-runs/20261115-120000-sweep-1a2b3c >/dev/null 2>&1
 
