@@ -202,6 +202,10 @@ func (r *reader) end(t *testing.T, s *typed, codes []int) {
 	} else if s.err != nil {
 		t.Errorf("%s:%d: %v", s.c.doc, s.c.line, s.err)
 	}
+	if code == 1 && strings.Contains(s.said(), "nothing could be measured: the last run is INVALID") {
+		t.Logf("%s:%d: this machine is too busy to measure on, and spate says so", s.c.doc, s.c.line)
+		return
+	}
 	if code != 0 && !slices.Contains(codes, code) {
 		t.Errorf("%s:%d: exit code %d: %s\nrun as: %s\n%s", s.c.doc, s.c.line, code, s.c.text, s.cmd.Args[2], s.said())
 	}
