@@ -17,6 +17,7 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/call/recorder"
+	"spate/internal/figure"
 	"spate/internal/host/observe"
 	"spate/internal/host/probe"
 	"spate/internal/judge/metrics"
@@ -328,12 +329,12 @@ func (s *session) sameWork(run *result.Run) bool {
 }
 
 // unmet lists the objectives that were asked for and not met.
-func unmet(slos []config.Objective, s *metrics.Summary) []string {
+func unmet(slos []figure.Objective, s *metrics.Summary) []string {
 	var out []string
 	for _, o := range slos {
-		v := result.Figure(o, s)
+		v := o.Of(s)
 		if !o.Met(v) {
-			out = append(out, notMet(o.Text, o.Key(), v, result.Lack(o, s)))
+			out = append(out, notMet(o.Text, o.Key(), v, o.Lack(s)))
 		}
 	}
 	return out

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/figure"
 	"spate/internal/judge/metrics"
 	"spate/internal/result"
 	"spate/internal/settings/config"
@@ -25,7 +26,7 @@ func TestUnmetWithoutFigure(t *testing.T) {
 		{&short, "mean_itl<1s", "objective mean_itl<1s is not met: there is no mean_itl_ms, since no answer had a second token"},
 		{&short, "request_goodput>1", "objective request_goodput>1 is not met: there is no request_goodput, since --goodput gives no bounds to count by"},
 	} {
-		o, err := config.ParseObjectives(c.text)
+		o, err := figure.ParseObjectives(c.text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +74,7 @@ func TestErrorRate(t *testing.T) {
 
 	s := metrics.Summarize(recs, metrics.Run{End: time.Minute})
 	for text, met := range map[string]bool{"error_rate<=40%": true, "error_rate<40%": false, "error_rate>=40%": true} {
-		o, err := config.ParseObjectives(text)
+		o, err := figure.ParseObjectives(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +83,7 @@ func TestErrorRate(t *testing.T) {
 		}
 	}
 	none := metrics.Summarize(nil, metrics.Run{})
-	if v := result.Figure(config.Objective{Metric: "error_rate"}, &none); !math.IsNaN(v) {
+	if v := (figure.Objective{Metric: "error_rate"}).Of(&none); !math.IsNaN(v) {
 		t.Errorf("%v of no requests", v)
 	}
 }

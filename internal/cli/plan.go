@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"spate/internal/figure"
 	"spate/internal/forecast/profile"
 	"spate/internal/forecast/sizing"
 	"spate/internal/settings/config"
@@ -130,7 +131,7 @@ func (o *planOptions) options(p Process) (*sizing.Options, error) {
 	case len(o.profiles) == 0:
 		return nil, usage{"spate plan", errors.New("no servers: give --profiles NAME,... (spate predict --list shows them) or model@gpu such as Qwen3-8B@H100-SXM")}
 	}
-	objectives, err := config.ParseObjectives(o.slo)
+	objectives, err := figure.ParseObjectives(o.slo)
 	if err != nil {
 		return nil, usage{"spate plan", err}
 	}

@@ -25,7 +25,6 @@ import (
 	"spate/internal/result/runs"
 	"spate/internal/search/capacity"
 	"spate/internal/search/tune"
-	"spate/internal/settings/config"
 	"spate/internal/view/curve"
 	"spate/internal/view/report"
 	"spate/internal/view/table"
@@ -202,8 +201,8 @@ func resultJSON(t *rapid.T, run *result.Run) place {
 }
 
 // objective is one on a figure.
-func objective(t *rapid.T, r figure.Ref) config.Objective {
-	o, err := config.ParseObjective(r.Key() + "<1")
+func objective(t *rapid.T, r figure.Ref) figure.Objective {
+	o, err := figure.ParseObjective(r.Key() + "<1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +212,7 @@ func objective(t *rapid.T, r figure.Ref) config.Objective {
 func slo(t *rapid.T, run *result.Run) place {
 	p := place{name: "--slo", shown: map[string]float64{}, exact: true}
 	for _, r := range all() {
-		if v := result.Figure(objective(t, r), &run.Summary); !math.IsNaN(v) {
+		if v := objective(t, r).Of(&run.Summary); !math.IsNaN(v) {
 			p.shown[r.Key()] = v
 		}
 	}
@@ -223,7 +222,7 @@ func slo(t *rapid.T, run *result.Run) place {
 func capacityReads(t *rapid.T, run *result.Run) place {
 	p := place{name: "capacity", shown: map[string]float64{}, exact: true}
 	for _, r := range all() {
-		if got := capacity.Read([]config.Objective{objective(t, r)}, &run.Summary)[0]; !math.IsNaN(float64(got.Value)) {
+		if got := capacity.Read([]figure.Objective{objective(t, r)}, &run.Summary)[0]; !math.IsNaN(float64(got.Value)) {
 			p.shown[r.Key()] = float64(got.Value)
 		}
 	}

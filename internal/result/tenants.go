@@ -1,13 +1,13 @@
 package result
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 
 	"spate/internal/call"
+	"spate/internal/figure"
 	"spate/internal/judge/metrics"
-	"spate/internal/settings/config"
+	"spate/internal/pytext"
 )
 
 // TenantLabel is the label of a record that names its tenant, in a run of several.
@@ -29,10 +29,10 @@ type Tenant struct {
 
 // Check is how one objective over a run came out.
 type Check struct {
-	Text  string       `json:"objective"`
-	Key   string       `json:"metric"` // as vLLM's result JSON spells it
-	Value config.Float `json:"value"`  // nan when there is no such figure
-	Met   bool         `json:"met"`
+	Text  string        `json:"objective"`
+	Key   string        `json:"metric"` // as vLLM's result JSON spells it
+	Value pytext.Number `json:"value"`  // nan when there is no such figure
+	Met   bool          `json:"met"`
 }
 
 // Meets reports whether a tenant met its objectives; judged is false when it has none.
@@ -47,11 +47,11 @@ func (t *Tenant) Missed() []Check {
 
 // Lack says why a check has no figure; empty when it has one.
 func (t *Tenant) Lack(c Check) string {
-	o, err := config.ParseObjective(c.Text)
+	o, err := figure.ParseObjective(c.Text)
 	if err != nil {
 		return "" // it came from a valid one
 	}
-	return Lack(o, &t.Summary)
+	return o.Lack(&t.Summary)
 }
 
 // Owns reports whether a record is this tenant's.
@@ -67,9 +67,9 @@ func (t *Tenant) compute(recs call.Set) {
 	t.Errors = metrics.FirstErrors(recs, maxErrors)
 	t.Checks = nil
 	for _, text := range t.SLO {
-		if o, err := config.ParseObjective(text); err == nil { // it came from a valid one
-			v := Figure(o, &t.Summary)
-			t.Checks = append(t.Checks, Check{Text: text, Key: o.Key(), Value: config.Float(v), Met: o.Met(v)})
+		if o, err := figure.ParseObjective(text); err == nil { // it came from a valid one
+			v := o.Of(&t.Summary)
+			t.Checks = append(t.Checks, Check{Text: text, Key: o.Key(), Value: pytext.Number(v), Met: o.Met(v)})
 		}
 	}
 }
@@ -128,7 +128,7 @@ func (r *Run) boundTenants(recs call.Set) {
 }
 
 // Tenant is one tenant as a run of its own, for views that show and compare runs; nil when there is none
-// of that name. Its records are those that Of picks.
+// of that name. Its records are those that Of picks; its settings are still those of the whole run: config.OfTenant has its own.
 func (r *Run) Tenant(name string) *Run {
 	i := slices.IndexFunc(r.Tenants, func(t Tenant) bool { return t.Name == name })
 	if i < 0 {
@@ -145,12 +145,6 @@ func (r *Run) Tenant(name string) *Run {
 	one.Tenants, one.Observed, one.Spec, one.Notes = nil, nil, nil, nil
 	if t.Model != "" {
 		one.Server.Model = t.Model
-	}
-	var c config.Bench
-	if json.Unmarshal(r.Config, &c) == nil && i < len(c.Tenants) { // settings of another version stay as they are
-		if own, err := json.Marshal(c.Tenant(i)); err == nil {
-			one.Config = own
-		}
 	}
 	return &one
 }

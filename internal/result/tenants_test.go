@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/call"
+	"spate/internal/figure"
 	"spate/internal/judge/metrics"
 	"spate/internal/settings/config"
 )
@@ -162,6 +163,7 @@ func TestTenantAsRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := run.Tenant("batch")
+	one.Config = config.OfTenant(one.Config, 1)
 	if one.Labels[TenantLabel] != "batch" || run.Labels[TenantLabel] != "" || one.Summary.TTFT.Mean != 200 || one.ID != run.ID+"/batch" || len(one.Tenants) != 0 {
 		t.Errorf("batch as a run: %q %v, TTFT %v", one.ID, one.Labels, one.Summary.TTFT.Mean)
 	}
@@ -216,7 +218,7 @@ func TestTenantsComparable(t *testing.T) {
 	}
 	judged, err := json.Marshal(config.Bench{Tenants: []config.Tenant{{
 		Name: "a.b", Load: config.Load{RequestRate: 5}, Headers: []config.Header{{Name: "X-Team", Value: "b"}},
-		Goodput: []config.Limit{{Metric: "ttft", MS: 50}}, SLO: []config.Objective{{Text: "mean_ttft<45ms"}},
+		Goodput: []config.Limit{{Metric: "ttft", MS: 50}}, SLO: []figure.Objective{{Text: "mean_ttft<45ms"}},
 	}}})
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 
 	"spate/internal/result"
 	"spate/internal/result/runs"
+	"spate/internal/settings/config"
 	"spate/internal/view/report"
 	"spate/internal/view/table"
 )
@@ -21,8 +22,10 @@ func withTenants(set []runs.Entry, opt table.Options) ([]runs.Entry, table.Optio
 		whole := *e.Run
 		e.Labels = labelled(e.Labels, "all")
 		whole.Labels = labelled(whole.Labels, "all")
-		for _, t := range e.Run.Tenants {
-			out = append(out, runs.FromRun(e.Run.Tenant(t.Name)))
+		for i, t := range e.Run.Tenants {
+			one := e.Run.Tenant(t.Name)
+			one.Config = config.OfTenant(one.Config, i)
+			out = append(out, runs.FromRun(one))
 		}
 		e.Run = &whole
 		out = append(out, e)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"spate/internal/figure"
 	"spate/internal/forecast/predict"
 	"spate/internal/judge/metrics"
 	"spate/internal/load/schedule"
@@ -40,7 +41,7 @@ const queueGrows = "queue grows"
 type workload struct {
 	requests   []predict.Request
 	unit       []float64 // arrivals at one request per second
-	objectives []config.Objective
+	objectives []figure.Objective
 	gaps       bool // some objective bounds inter-token latency
 	least      int  // requests to simulate
 }
@@ -100,7 +101,7 @@ func (w *workload) meets(m *measurement) (ok bool, worst string) {
 }
 
 // margin is how far below its bound a value is, in percent of the bound.
-func margin(o config.Objective, v float64) float64 { return 100 * (o.Bound - v) / o.Bound }
+func margin(o figure.Objective, v float64) float64 { return 100 * (o.Bound - v) / o.Bound }
 
 // alone sends one request to an idle server, and says how long it took.
 func (w *workload) alone(cfg cluster.Config) (*measurement, time.Duration, error) {

@@ -17,12 +17,11 @@ import (
 
 	"spate/internal/figure"
 	"spate/internal/forecast/predict"
-	"spate/internal/settings/config"
 )
 
 // Options are what a plan is asked for.
 type Options struct {
-	Objectives []config.Objective
+	Objectives []figure.Objective
 	Rate       float64 // requests per second over all replicas
 	Servers    []*Server
 	Load       *predict.Load // lengths of the requests; its times are not used

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"spate/internal/figure"
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
-	"spate/internal/settings/config"
 	"spate/internal/sim"
 	"spate/internal/sim/cluster"
 	"spate/internal/sim/kv"
@@ -42,9 +42,9 @@ func load(n, in, out int) *predict.Load {
 	return l
 }
 
-func objectives(t *testing.T, text string) []config.Objective {
+func objectives(t *testing.T, text string) []figure.Objective {
 	t.Helper()
-	list, err := config.ParseObjectives(text)
+	list, err := figure.ParseObjectives(text)
 	if err != nil {
 		t.Fatal(err)
 	}

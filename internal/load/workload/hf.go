@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"spate/internal/call"
+	"spate/internal/pytext"
 	"spate/internal/rng"
 )
 
@@ -38,15 +39,15 @@ var hubDataset = Dataset{
 
 // Hub configures the hf dataset and its special members.
 type Hub struct {
-	Subset         string  `json:"subset,omitempty"`
-	Split          string  `json:"split,omitempty"`
-	Name           string  `json:"name,omitempty"`
-	OutputLen      *int    `json:"output_len"`
-	BlazeditMin    float64 `json:"blazedit_min_distance"`
-	BlazeditMax    float64 `json:"blazedit_max_distance"`
-	ASRMinSec      Float   `json:"asr_min_audio_len_sec"`
-	ASRMaxSec      Float   `json:"asr_max_audio_len_sec"`
-	BFCLCategories string  `json:"bfcl_categories,omitempty"`
+	Subset         string        `json:"subset,omitempty"`
+	Split          string        `json:"split,omitempty"`
+	Name           string        `json:"name,omitempty"`
+	OutputLen      *int          `json:"output_len"`
+	BlazeditMin    float64       `json:"blazedit_min_distance"`
+	BlazeditMax    float64       `json:"blazedit_max_distance"`
+	ASRMinSec      pytext.Number `json:"asr_min_audio_len_sec"`
+	ASRMaxSec      pytext.Number `json:"asr_max_audio_len_sec"`
+	BFCLCategories string        `json:"bfcl_categories,omitempty"`
 }
 
 func (h *Hub) flags() []Flag {

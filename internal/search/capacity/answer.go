@@ -165,7 +165,7 @@ func (s *Search) short(l *level) string {
 }
 
 // figure is an objective beside what its probes showed.
-func (l *level) figure(i int, o config.Objective) string {
+func (l *level) figure(i int, o figure.Objective) string {
 	name := o.Key()
 	if o.Unit == "ratio" {
 		count, of := 0, 0
@@ -241,7 +241,7 @@ func reasons(invalid []Observation) string {
 
 // Enough is how many requests a probe needs for the highest percentile among objectives to be bounded
 // at all.
-func Enough(objectives []config.Objective) (n int, of string) {
+func Enough(objectives []figure.Objective) (n int, of string) {
 	for _, o := range objectives {
 		if f := floor(o); f > n {
 			n, of = f, o.Key()

@@ -41,7 +41,7 @@ const DefaultErrors = "error_rate<1%"
 // ParseSLO reads objectives on latencies and failures, adding DefaultErrors if there is none on
 // failures. Throughputs cannot be objectives: how much is served follows from the load, which is what
 // is sought.
-func ParseSLO(text string) ([]config.Objective, error) {
+func ParseSLO(text string) ([]figure.Objective, error) {
 	var parts []string
 	for part := range strings.SplitSeq(text, ",") {
 		part = strings.TrimSpace(part)
@@ -50,7 +50,7 @@ func ParseSLO(text string) ([]config.Objective, error) {
 		}
 		parts = append(parts, part)
 	}
-	list, err := config.ParseObjectives(strings.Join(parts, ","))
+	list, err := figure.ParseObjectives(strings.Join(parts, ","))
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func ParseSLO(text string) ([]config.Objective, error) {
 		failures = failures || o.Metric == "error_rate"
 	}
 	if !failures {
-		o, err := config.ParseObjective(DefaultErrors)
+		o, err := figure.ParseObjective(DefaultErrors)
 		if err != nil {
 			return nil, err
 		}
@@ -72,7 +72,7 @@ func ParseSLO(text string) ([]config.Objective, error) {
 }
 
 // usable says why an objective cannot be searched by: more load has to make it harder.
-func usable(o config.Objective) error {
+func usable(o figure.Objective) error {
 	upper := strings.HasPrefix(o.Op, "<")
 	switch {
 	case o.Metric == "goodput_ratio":
@@ -133,7 +133,7 @@ type Reading struct {
 // Options of a search.
 type Options struct {
 	By         By
-	Objectives []config.Objective
+	Objectives []figure.Objective
 	Start      float64 // first load tried
 	Min, Max   float64 // loads never left
 	Tolerance  float64 // how far apart the two ends of an answer may be, as a share

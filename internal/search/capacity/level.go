@@ -4,8 +4,8 @@ import (
 	"math"
 	"slices"
 
+	"spate/internal/figure"
 	"spate/internal/judge/stats"
-	"spate/internal/settings/config"
 )
 
 // State is what the probes of one load say about its objectives.
@@ -34,7 +34,7 @@ type level struct {
 }
 
 // state decides. near are the loads that tell how much probes differ, this one among them.
-func (l *level) state(objectives []config.Objective, near []*level) State {
+func (l *level) state(objectives []figure.Objective, near []*level) State {
 	if len(l.obs) == 0 {
 		return Unclear
 	}
@@ -87,7 +87,7 @@ func (l *level) keepsUp() State {
 }
 
 // objective decides about one objective.
-func (l *level) objective(i int, o config.Objective, near []*level) State {
+func (l *level) objective(i int, o figure.Objective, near []*level) State {
 	if o.Unit == "ratio" {
 		return l.share(i, o)
 	}
@@ -107,7 +107,7 @@ func (l *level) objective(i int, o config.Objective, near []*level) State {
 type estimate struct{ mean, half float64 }
 
 // margin is what the probes of a load say about an objective together, and how many of them do.
-func (l *level) margin(i int, o config.Objective, near []*level) (e estimate, n int) {
+func (l *level) margin(i int, o figure.Objective, near []*level) (e estimate, n int) {
 	var sum, own, weight float64
 	for j := range l.obs {
 		m, sd := margin(o, l.obs[j].Readings[i])
@@ -155,7 +155,7 @@ func (o *Observation) weight() float64 { return float64(max(1, o.Requests)) }
 // share decides about a share of requests, counted over all probes. Few requests cannot show that a
 // rare failure is rarer still, so a share that keeps its bound is taken as met; the answer tells how
 // rare it is known to be.
-func (l *level) share(i int, o config.Objective) State {
+func (l *level) share(i int, o figure.Objective) State {
 	count, of := 0, 0
 	for j := range l.obs {
 		count += l.obs[j].Readings[i].Count
@@ -176,7 +176,7 @@ func (l *level) share(i int, o config.Objective) State {
 
 // margin is how far a latency stays below its bound, as a logarithm, and how uncertain that is by the
 // probe's own interval.
-func margin(o config.Objective, r Reading) (m, sd float64) {
+func margin(o figure.Objective, r Reading) (m, sd float64) {
 	v := float64(r.Value)
 	if math.IsNaN(v) || math.IsInf(v, 1) {
 		return math.Inf(-1), 0
@@ -207,7 +207,7 @@ func (s spread) wide() float64 {
 
 // spreadOf is how much an objective's margin varies between probes of one load, over loads that were probed
 // more than once. What varies between runs is not in the interval of any one of them.
-func spreadOf(i int, o config.Objective, levels []*level) spread {
+func spreadOf(i int, o figure.Objective, levels []*level) spread {
 	sum, free := 0.0, 0
 	for _, l := range levels {
 		s, n := l.squares(i, o)
@@ -222,7 +222,7 @@ func spreadOf(i int, o config.Objective, levels []*level) spread {
 
 // squares are the weighted squares of how far an objective's margins are from their mean, and the degrees of
 // freedom in them.
-func (l *level) squares(i int, o config.Objective) (sum float64, free int) {
+func (l *level) squares(i int, o figure.Objective) (sum float64, free int) {
 	var mean, weight float64
 	each := func(f func(m, n float64)) {
 		for j := range l.obs {

@@ -43,7 +43,7 @@ func Unusable(v *verdict.Verdict) (check, why string) {
 }
 
 // Read is what a run's summary says about the objectives.
-func Read(objectives []config.Objective, s *metrics.Summary) []Reading {
+func Read(objectives []figure.Objective, s *metrics.Summary) []Reading {
 	out := make([]Reading, len(objectives))
 	for i, o := range objectives {
 		out[i] = reading(o.Ref().Of(s))
@@ -72,7 +72,7 @@ func reading(v figure.Value) Reading {
 var nan = config.Float(math.NaN())
 
 // floor is the sample a percentile needs before it is bounded on both sides.
-func floor(o config.Objective) int {
+func floor(o figure.Objective) int {
 	if !o.IsPct {
 		return 0
 	}

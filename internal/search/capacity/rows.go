@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"spate/internal/figure"
 	"spate/internal/judge/verdict"
-	"spate/internal/settings/config"
 )
 
 // Head is the first line of the table of probes.
@@ -41,7 +41,7 @@ func (s *Search) Row(obs *Observation, label, remark string) string {
 	return b.String()
 }
 
-func (r Reading) text(o config.Objective) string {
+func (r Reading) text(o figure.Objective) string {
 	v := float64(r.Value)
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):

@@ -26,7 +26,7 @@ type synthetic struct {
 	invalid  func(Probe) string
 }
 
-func objectives(t testing.TB, text string) []config.Objective {
+func objectives(t testing.TB, text string) []figure.Objective {
 	t.Helper()
 	list, err := ParseSLO(text)
 	if err != nil {

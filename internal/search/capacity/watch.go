@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/figure"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/stats"
 	"spate/internal/settings/config"
@@ -16,7 +17,7 @@ import (
 // so many requests have broken a bound that the rest cannot make up for it. It may be told from
 // several goroutines.
 type Watch struct {
-	objectives []config.Objective
+	objectives []figure.Objective
 	requests   int  // the probe will make; 0: unknown
 	open       bool // requests come by a schedule, so that a queue can grow
 
@@ -30,7 +31,7 @@ type Watch struct {
 }
 
 // NewWatch watches a probe of so many requests.
-func NewWatch(objectives []config.Objective, by By, requests int) *Watch {
+func NewWatch(objectives []figure.Objective, by By, requests int) *Watch {
 	return &Watch{objectives: objectives, requests: requests, open: by == Rate, broken: make([]int, len(objectives))}
 }
 
@@ -74,7 +75,7 @@ func (w *Watch) Record(r *call.Record) error {
 }
 
 // breaks reports whether a request is one of those an objective allows few of.
-func breaks(o config.Objective, r *call.Record) bool {
+func breaks(o figure.Objective, r *call.Record) bool {
 	if o.Metric == "error_rate" {
 		return (r.Outcome == call.Failed || r.Outcome == call.Dropped) && r.Fault != call.FaultStopped
 	}
@@ -91,7 +92,7 @@ func breaks(o config.Objective, r *call.Record) bool {
 
 // bearable is how many requests may break an objective before the probe is hopeless: twice as many as
 // put the lower end of its interval beyond the bound, since neighbours fare alike.
-func (w *Watch) bearable(o config.Objective) int {
+func (w *Watch) bearable(o figure.Objective) int {
 	n := w.requests
 	if n == 0 {
 		return math.MaxInt

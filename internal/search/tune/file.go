@@ -47,7 +47,7 @@ type File struct {
 	Shares    []float64  `json:"shares,omitempty"`
 	Places    int        `json:"grid_places,omitempty"`
 	Margin    float64    `json:"margin"`
-	limits    []config.Objective
+	limits    []figure.Objective
 	rules     []ruleText // of the engine
 }
 
@@ -491,7 +491,7 @@ func (f *File) Check() error {
 			f.MemoryGiB = gib
 			continue
 		}
-		list, err := config.ParseObjectives(text)
+		list, err := figure.ParseObjectives(text)
 		if err != nil {
 			return fmt.Errorf("constraints: %w", err)
 		}
@@ -501,7 +501,7 @@ func (f *File) Check() error {
 		}
 	}
 	if !errorsSaid { // a server that refuses half its requests could look fast
-		o, err := config.ParseObjective("error_rate<1%")
+		o, err := figure.ParseObjective("error_rate<1%")
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/figure"
 	"spate/internal/host/launch"
 	"spate/internal/result"
 	"spate/internal/safe/secret"
@@ -180,7 +181,7 @@ func (o *Observation) Name() string {
 
 // watch ends a trial that is certain to be worse than the best; other steps it only looks at.
 func (l *Live) watch(o *Observation, cfg *config.Bench) trial.Watch {
-	var limits []config.Objective
+	var limits []figure.Objective
 	for _, c := range l.File.Objectives() {
 		if c.Unit == "ms" || c.Metric == "error_rate" {
 			limits = append(limits, c)

@@ -15,10 +15,10 @@ import (
 	"math"
 	"slices"
 
+	"spate/internal/figure"
 	"spate/internal/host/launch"
 	"spate/internal/judge/verdict"
 	"spate/internal/search/suggest"
-	"spate/internal/settings/config"
 )
 
 // Phase is what a step is for.
@@ -173,7 +173,7 @@ func (f *File) judge(o *Observation, m *Measured) {
 }
 
 // Objectives are the constraints on figures.
-func (f *File) Objectives() []config.Objective { return f.limits }
+func (f *File) Objectives() []figure.Objective { return f.limits }
 
 // trial is an observation as strategies see it.
 func (o *Observation) trial() suggest.Trial {

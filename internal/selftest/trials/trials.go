@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"spate/internal/figure"
 	"spate/internal/forecast/profile"
 	"spate/internal/search/capacity"
 	"spate/internal/settings/config"
@@ -53,7 +54,7 @@ func Scenarios() []Scenario {
 type server struct {
 	Scenario
 	profile    *profile.Profile
-	objectives []config.Objective
+	objectives []figure.Objective
 }
 
 func (s Scenario) open() (*server, error) {

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"spate/internal/judge/metrics"
-	"spate/internal/result"
 	"spate/internal/search/capacity"
 )
 
@@ -59,7 +58,7 @@ func (s *server) holds(load float64) (bool, error) {
 	run.Intervals = []string{}
 	sum := metrics.Summarize(recs, run)
 	for _, o := range s.objectives {
-		if !o.Met(result.Figure(o, &sum)) {
+		if !o.Met(o.Of(&sum)) {
 			return false, nil
 		}
 	}

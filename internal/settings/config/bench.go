@@ -10,8 +10,10 @@ import (
 	"encoding/json"
 	"time"
 
+	"spate/internal/figure"
 	"spate/internal/load/schedule"
 	"spate/internal/load/workload"
+	"spate/internal/pytext"
 	"spate/internal/safe/secret"
 	"spate/internal/send/protocol"
 )
@@ -131,7 +133,7 @@ const (
 )
 
 // Float is a number that may be infinite and still be written as JSON.
-type Float = workload.Float
+type Float = pytext.Number
 
 // Load says when requests leave and when the run ends.
 type Load struct {
@@ -322,12 +324,12 @@ const (
 
 // Check says what the run is judged by.
 type Check struct {
-	Goodput         []Limit     `json:"goodput,omitempty"` // per request, vLLM's
-	SLO             []Objective `json:"slo,omitempty"`     // over the run; exit 3 when not met
-	Strict          bool        `json:"strict"`            // INVALID exits 3
-	SteadyThreshold float64     `json:"steady_state_threshold"`
-	SteadyMinWindow float64     `json:"steady_state_min_window_s"` // 0: max(10 s, 10 % of the run)
-	NoSteadyState   bool        `json:"no_steady_state"`
+	Goodput         []Limit            `json:"goodput,omitempty"` // per request, vLLM's
+	SLO             []figure.Objective `json:"slo,omitempty"`     // over the run; exit 3 when not met
+	Strict          bool               `json:"strict"`            // INVALID exits 3
+	SteadyThreshold float64            `json:"steady_state_threshold"`
+	SteadyMinWindow float64            `json:"steady_state_min_window_s"` // 0: max(10 s, 10 % of the run)
+	NoSteadyState   bool               `json:"no_steady_state"`
 }
 
 // Limit is a per-request bound: the metric may not exceed it.

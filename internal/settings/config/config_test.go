@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"spate/internal/figure"
 	"spate/internal/load/workload"
 )
 
@@ -122,7 +123,7 @@ func TestValidateNamesTheFlags(t *testing.T) {
 		"two output wishes":   {func(b *Bench) { b.Output.NoOutput, b.Output.OutputDir = true, "d" }, []string{"no-output", "output-dir"}},
 		"goodput twice":       {func(b *Bench) { b.Check.Goodput = []Limit{{TTFT, 1}, {TTFT, 2}} }, []string{"goodput"}},
 		"goodput objective without bounds": {func(b *Bench) {
-			b.Check.SLO = []Objective{{Metric: "request_goodput", Op: ">", Bound: 1, Text: "goodput>1"}}
+			b.Check.SLO = []figure.Objective{{Metric: "request_goodput", Op: ">", Bound: 1, Text: "goodput>1"}}
 		}, []string{"slo", "goodput"}},
 		"sim flag without sim": {func(b *Bench) { given(b, "sim-ttft") }, []string{"sim-ttft", "sim"}},
 		"sim jitter":           {func(b *Bench) { b.Sim = Sim{Enabled: true, TokensPerChunk: 1, Jitter: 2} }, []string{"sim-jitter"}},
@@ -330,7 +331,7 @@ func TestSettingsReadBackFromJSON(t *testing.T) {
 	b.Target.Headers = []Header{{"X-A", "b"}}
 	b.Load.MaxConcurrency, b.Body.Temperature, b.Load.SelfTimed = ptr(3), ptr(0.0), ptr(false)
 	b.Load.Stages = Stages{{For: time.Second, From: 1, To: 2}}
-	b.Check.SLO = []Objective{{Text: "p99_ttft<5", Stat: "p99", Metric: "ttft", Op: "<", Bound: 5, Unit: "ms", Pct: 99, IsPct: true}}
+	b.Check.SLO = []figure.Objective{{Text: "p99_ttft<5", Stat: "p99", Metric: "ttft", Op: "<", Bound: 5, Unit: "ms", Pct: 99, IsPct: true}}
 	b.Check.Goodput = []Limit{{TTFT, 1}}
 	b.Body.Extra = json.RawMessage(`{"a":1}`)
 	given(b, "model")

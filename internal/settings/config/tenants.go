@@ -1,11 +1,13 @@
 package config
 
 import (
+	"encoding/json"
 	"math"
 	"reflect"
 	"slices"
 	"time"
 
+	"spate/internal/figure"
 	"spate/internal/rng"
 	"spate/internal/safe/secret"
 )
@@ -13,16 +15,16 @@ import (
 // Tenant is one of several workloads of a run: what it sends, when, to which model, and what it is judged
 // by. All other settings are the run's.
 type Tenant struct {
-	Name    string            `json:"name"`
-	Headers []Header          `json:"headers,omitempty"`
-	APIKey  secret.Value      `json:"api_key,omitempty"`
-	Model   Model             `json:"model"`
-	Dataset Dataset           `json:"dataset"`
-	Load    Load              `json:"load"` // without the prefix of request ids, which is the run's and the name
-	Body    Body              `json:"body"`
-	Goodput []Limit           `json:"goodput,omitempty"`
-	SLO     []Objective       `json:"slo,omitempty"`
-	Given   map[string]Source `json:"given,omitempty"`
+	Name    string             `json:"name"`
+	Headers []Header           `json:"headers,omitempty"`
+	APIKey  secret.Value       `json:"api_key,omitempty"`
+	Model   Model              `json:"model"`
+	Dataset Dataset            `json:"dataset"`
+	Load    Load               `json:"load"` // without the prefix of request ids, which is the run's and the name
+	Body    Body               `json:"body"`
+	Goodput []Limit            `json:"goodput,omitempty"`
+	SLO     []figure.Objective `json:"slo,omitempty"`
+	Given   map[string]Source  `json:"given,omitempty"`
 }
 
 // MixedDataset stands for the dataset of a run whose tenants have different ones.
@@ -56,6 +58,19 @@ func (b *Bench) Tenant(i int) *Bench {
 	c.Check.Goodput, c.Check.SLO = t.Goodput, t.SLO
 	c.Load.RequestIDPrefix = b.Load.RequestIDPrefix + t.Name + "-"
 	return &c
+}
+
+// OfTenant is the i-th tenant's part of settings as a run keeps them. Settings of another version stay as they are.
+func OfTenant(run []byte, i int) []byte {
+	var b Bench
+	if json.Unmarshal(run, &b) != nil || i >= len(b.Tenants) {
+		return run
+	}
+	own, err := json.Marshal(b.Tenant(i))
+	if err != nil {
+		return run
+	}
+	return own
 }
 
 // JoinTenants makes the run's own settings say what its tenants amount to: all requests together, at the

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/figure"
 	"spate/internal/safe/secret"
 )
 
@@ -231,7 +232,7 @@ func (b *Bench) checkOutput(c *checker) {
 		c.Want(!seen[l.Metric], "goodput", "%s is given twice", l.Metric)
 		seen[l.Metric] = true
 	}
-	wantsGoodput := func(o Objective) bool { return o.Metric == "request_goodput" || o.Metric == "goodput_ratio" }
+	wantsGoodput := func(o figure.Objective) bool { return o.Metric == "request_goodput" || o.Metric == "goodput_ratio" }
 	for _, s := range k.SLO {
 		c.Needs(wantsGoodput(s) && len(k.Goodput) == 0, "slo", "goodput", s.Text+" counts requests that meet the --goodput bounds")
 	}

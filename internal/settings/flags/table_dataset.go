@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"spate/internal/load/workload"
+	"spate/internal/pytext"
 	"spate/internal/settings/config"
 )
 
@@ -104,7 +105,7 @@ func valueOf(to any) *value {
 		return str(p)
 	case *float64:
 		return finite(p)
-	case *workload.Float:
+	case *pytext.Number:
 		return float(p)
 	case *workload.Ratio:
 		return ratio(p)

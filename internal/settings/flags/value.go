@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/figure"
 	"spate/internal/load/workload"
 	"spate/internal/pytext"
 	"spate/internal/safe/secret"
@@ -411,10 +412,10 @@ func limits(p *[]config.Limit) *value {
 	return v
 }
 
-func objectives(p *[]config.Objective) *value {
-	v := listed(p, "COND", config.ParseObjective, func(o config.Objective) string { return o.Text })
+func objectives(p *[]figure.Objective) *value {
+	v := listed(p, "COND", figure.ParseObjective, func(o figure.Objective) string { return o.Text })
 	v.set = func(s string) error {
-		more, err := config.ParseObjectives(s)
+		more, err := figure.ParseObjectives(s)
 		*p = append(*p, more...)
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
-	"spate/internal/settings/config"
 )
 
 // What a screen has room for below the block.
@@ -117,14 +116,14 @@ func briefFates(s *sheet, m *metrics.Summary) {
 }
 
 // Objectives prints each condition of --slo with its figure and whether it is met.
-func Objectives(w io.Writer, run *result.Run, slos []config.Objective) error {
+func Objectives(w io.Writer, run *result.Run, slos []figure.Objective) error {
 	if len(slos) == 0 {
 		return nil
 	}
 	s := new(sheet)
 	s.section("Objectives (--slo)", "figure")
 	for _, o := range slos {
-		v := result.Figure(o, &run.Summary)
+		v := o.Of(&run.Summary)
 		figure, word := short(v), "met"
 		if math.IsNaN(v) {
 			figure = "none"

@@ -1,4 +1,4 @@
-package workload
+package pytext
 
 import (
 	"encoding/json"
@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Float is a float64 that may be infinite and still be written as JSON.
-type Float float64
+// Number is a float64 that may be infinite and still be written as JSON.
+type Number float64
 
 // Inf reports whether f is +Inf: no limit.
-func (f Float) Inf() bool { return math.IsInf(float64(f), 1) }
+func (f Number) Inf() bool { return math.IsInf(float64(f), 1) }
 
 // MarshalJSON writes non-finite values as strings, as vLLM does with an infinite request rate.
-func (f Float) MarshalJSON() ([]byte, error) {
+func (f Number) MarshalJSON() ([]byte, error) {
 	if math.IsInf(float64(f), 0) || math.IsNaN(float64(f)) {
 		return json.Marshal(strings.ToLower(strings.TrimPrefix(strconv.FormatFloat(float64(f), 'g', -1, 64), "+")))
 	}
@@ -23,12 +23,12 @@ func (f Float) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
-func (f *Float) UnmarshalJSON(data []byte) error {
+func (f *Number) UnmarshalJSON(data []byte) error {
 	text := strings.Trim(string(data), `"`)
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil {
 		return fmt.Errorf("read number %q: %w", text, err)
 	}
-	*f = Float(v)
+	*f = Number(v)
 	return nil
 }

@@ -1,4 +1,4 @@
-package config
+package figure
 
 import (
 	"cmp"
@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"spate/internal/figure"
+	"spate/internal/judge/metrics"
 )
 
 // Objective is one condition on the whole run, such as p99_ttft<500ms. A run that does not meet it
@@ -16,7 +16,7 @@ import (
 type Objective struct {
 	Text   string  `json:"text"`             // as given
 	Stat   string  `json:"stat,omitempty"`   // mean, median, std, min, max or pNN; empty for plain figures
-	Metric string  `json:"metric"`           // a figure of the catalogue, see figure.Figure
+	Metric string  `json:"metric"`           // a figure of the catalogue
 	Op     string  `json:"op"`               // <, <=, > or >=
 	Bound  float64 `json:"bound"`            // in Unit
 	Unit   string  `json:"unit"`             // of the figure: ms, req/s, tok/s, ratio
@@ -41,13 +41,38 @@ func (o Objective) Met(v float64) bool {
 }
 
 // Ref is the figure that the objective bounds.
-func (o Objective) Ref() figure.Ref {
+func (o Objective) Ref() Ref {
 	key := o.Metric
 	if o.Stat != "" {
 		key = o.Stat + "_" + o.Metric
 	}
-	r, _ := figure.Find(key) // ParseObjective found it
+	r, _ := Find(key) // ParseObjective found it
 	return r
+}
+
+// Of is the value that the objective bounds; NaN where the run has none.
+func (o Objective) Of(s *metrics.Summary) float64 {
+	if v := o.Ref().Of(s); v.OK {
+		return v.V
+	}
+	return math.NaN()
+}
+
+// Lack says why a run has no figure for the objective; empty when it has one.
+func (o Objective) Lack(s *metrics.Summary) string {
+	switch {
+	case !math.IsNaN(o.Of(s)):
+		return ""
+	case o.Metric == "error_rate":
+		return "no request came to an end of its own"
+	case strings.Contains(o.Metric, "goodput") && s.Goodput == nil:
+		return "--goodput gives no bounds to count by"
+	case s.Completed == 0:
+		return "no request succeeded"
+	case o.Metric == "tpot" || o.Metric == "itl":
+		return "no answer had a second token"
+	}
+	return "no answer had what it is made of"
 }
 
 // Key is the metric's name as vLLM's result JSON spells it, such as p99_ttft_ms.
@@ -99,8 +124,8 @@ func ParseObjective(text string) (Objective, error) {
 
 // readName finds the figure.
 func (o *Objective) readName(name string) error {
-	r, err := figure.Find(name)
-	if unknown := (*figure.Unknown)(nil); errors.As(err, &unknown) && unknown.Nearest == "" {
+	r, err := Find(name)
+	if unknown := (*Unknown)(nil); errors.As(err, &unknown) && unknown.Nearest == "" {
 		return fmt.Errorf("objective %q: %w: %s", o.Text, err, objectiveForm)
 	}
 	if err != nil {
