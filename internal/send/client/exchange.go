@@ -104,7 +104,7 @@ func (x *exchange) feed(b []byte, at time.Duration) (complete bool) {
 		x.fail(call.FaultHTTP, err.Error())
 		x.h1.head.keep = false
 		return true
-	case x.h1.state == h1Done:
+	case x.h1.done():
 		x.h1.head.keep = x.h1.head.keep && used == len(b)
 		return true
 	case x.listen():

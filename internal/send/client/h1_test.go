@@ -28,7 +28,7 @@ func parseH1(s string, cuts ...int) (*seen, *h1, int, error) {
 		if err != nil {
 			return out, p, used, err
 		}
-		if p.state == h1Done {
+		if p.done() {
 			break
 		}
 		from = cut
@@ -50,6 +50,7 @@ func TestH1(t *testing.T) {
 		{"length zero", "HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n", 500, "", false, true, true, true, -1},
 		{"chunked", sseHead + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n", 200, "abcde", true, true, true, true, -1},
 		{"chunked with trailers", sseHead + "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX: y\r\n\r\n", 200, "a", true, true, true, true, -1},
+		{"two codings", sseHead + "Transfer-Encoding: gzip, chunked\r\n\r\n1\r\na\r\n0\r\n\r\n", 200, "a", true, true, true, true, -1},
 		{"chunked cut", sseHead + "Transfer-Encoding: chunked\r\n\r\n5\r\nab", 200, "ab", true, true, false, false, -1},
 		{"close-delimited", sseHead + "\r\ndata: x", 200, "data: x", true, false, false, true, -1},
 		{"connection close", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\na", 200, "a", false, false, true, true, -1},
@@ -73,8 +74,8 @@ func TestH1(t *testing.T) {
 				if out.head.status != c.status || out.head.sse != c.sse || out.head.keep != c.keep || out.heads != 1 {
 					t.Errorf("head = %+v (%d heads)", out.head, out.heads)
 				}
-				if out.body.String() != c.body || (p.state == h1Done) != c.done || p.eof() != c.okAt || used != want {
-					t.Errorf("body %q done %v eof %v used %d; want %q %v %v %d", out.body.String(), p.state == h1Done, p.eof(), used, c.body, c.done, c.okAt, want)
+				if out.body.String() != c.body || p.done() != c.done || p.eof() != c.okAt || used != want {
+					t.Errorf("body %q done %v eof %v used %d; want %q %v %v %d", out.body.String(), p.done(), p.eof(), used, c.body, c.done, c.okAt, want)
 				}
 			}
 		})
@@ -129,10 +130,10 @@ func FuzzH1(f *testing.F) {
 		if err1 != nil {
 			return
 		}
-		if whole.body.String() != split.body.String() || whole.head != split.head || p1.state != p2.state || used1 != used2 {
+		if whole.body.String() != split.body.String() || whole.head != split.head || p1.done() != p2.done() || p1.eof() != p2.eof() || used1 != used2 {
 			t.Fatalf("split at %d differs", cut)
 		}
-		if p1.state != h1Done || strings.Contains(s, "HTTP/1.1 1") {
+		if !p1.done() || strings.Contains(s, "HTTP/1.1 1") {
 			return
 		}
 		resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader(s)), nil)

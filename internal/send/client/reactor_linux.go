@@ -386,7 +386,7 @@ func (l *fdLink) exchange(ctx context.Context, x *exchange, out net.Buffers) boo
 	}
 	l.close()
 	<-l.done
-	if x.broken || x.fault == call.NoFault && x.h1.state != h1Done { // else it had ended, well or not, before it was given up
+	if x.broken || x.fault == call.NoFault && !x.h1.done() { // else it had ended, well or not, before it was given up
 		x.fault, x.err = canceledFault(ctx), context.Cause(ctx).Error()
 	}
 	return false

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/send/http1"
 )
 
 // newStd builds the net/http client: for HTTP/2, for proxies, and as a second opinion on spate's own.
@@ -53,7 +54,7 @@ func (u unswitched) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := u.Transport.RoundTrip(req)
 	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
 		_ = resp.Body.Close() // ends the connection
-		return nil, fmt.Errorf("%w: it switches to another protocol, which nobody asked for", errHTTP)
+		return nil, fmt.Errorf("%w: it switches to another protocol, which nobody asked for", http1.Err)
 	}
 	return resp, err
 }
@@ -177,7 +178,7 @@ func (c *Client) lostStd(ctx context.Context, x *exchange, err error) {
 		return
 	}
 	// net/http has no type for what is not HTTP, only words.
-	if errors.Is(err, errHTTP) || strings.Contains(err.Error(), "response headers exceeded") || strings.Contains(err.Error(), "malformed") || strings.Contains(err.Error(), "chunk length") {
+	if errors.Is(err, http1.Err) || strings.Contains(err.Error(), "response headers exceeded") || strings.Contains(err.Error(), "malformed") || strings.Contains(err.Error(), "chunk length") {
 		x.fail(call.FaultHTTP, err.Error())
 		return
 	}

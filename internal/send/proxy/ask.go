@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/valyala/fastjson"
+
+	"spate/internal/send/http1"
 )
 
 // ask is what the body of a request says.
@@ -34,9 +36,9 @@ var sessionFields = [][]string{
 	{"user"},
 }
 
-func sessionOf(h *head) string {
+func sessionOf(h *http1.Head) string {
 	for _, name := range sessionHeaders {
-		if v := h.get(name); v != "" {
+		if v := h.Get(name); v != "" {
 			return v
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"spate/internal/send/http1"
 )
 
 // linger is how long a client may go on sending after the server has closed: closing at once could take back
@@ -40,7 +42,7 @@ type message struct {
 	head   []byte        // of a message that has begun, until it is whole
 	begun  time.Duration // when its first byte came
 	inBody bool
-	body   body
+	body   http1.Body
 	x      *exchange // whose body it is
 }
 
@@ -141,7 +143,7 @@ func (c *conn) downward() {
 // closed is the end of what the server sends: of an answer without a length it is the proper end.
 func (c *conn) closed(at time.Duration) {
 	c.mu.Lock()
-	if c.down.inBody && c.down.body.framing == byClose {
+	if c.down.inBody && c.down.body.EndsWithConnection() {
 		c.answeredAll(c.down.x, at)
 	}
 	c.mu.Unlock()
@@ -187,8 +189,8 @@ func (c *conn) askHeads(b []byte, at time.Duration) (out []byte) {
 		}
 		before := len(c.up.head)
 		c.up.head = append(c.up.head, b...)
-		end := headEnd(c.up.head)
-		if end == 0 {
+		end := http1.HeadEnd(c.up.head, before)
+		if end < 0 {
 			if len(c.up.head) > maxHead {
 				return append(out, c.unread()...)
 			}
@@ -214,15 +216,15 @@ func (c *conn) unread() []byte {
 
 // begin takes the head of a request and returns the server's version of it.
 func (c *conn) begin(raw []byte) ([]byte, error) {
-	h, err := parseHead(raw)
+	h, err := http1.ParseHead(string(raw))
 	if err != nil {
 		return nil, err
 	}
-	method, target, err := h.request()
+	method, target, err := h.Request()
 	if err != nil {
 		return nil, err
 	}
-	b, err := bodyOf(&h, true)
+	b, err := h.RequestBody()
 	if err != nil {
 		return nil, err
 	}
@@ -230,16 +232,16 @@ func (c *conn) begin(raw []byte) ([]byte, error) {
 	x := &exchange{begun: c.up.begun, method: method, path: path, session: sessionOf(&h)}
 	c.pending = append(c.pending, x)
 	c.up.inBody, c.up.body, c.up.x = true, b, x
-	if b.over() {
+	if b.Ended() {
 		c.askedAll()
 	}
 	u := c.proxy.upstream
-	return h.rewritten(u.Host, strings.TrimRight(u.EscapedPath(), "/")), nil
+	return rewritten(&h, u.Host, strings.TrimRight(u.EscapedPath(), "/")), nil
 }
 
 func (c *conn) askBody(b []byte) (used int, err error) {
-	used, done, err := c.up.body.feed(b, c.up.x.takeAsked)
-	if done {
+	used, err = c.up.body.Feed(b, c.up.x.takeAsked)
+	if err == nil && c.up.body.Ended() {
 		c.askedAll()
 	}
 	return used, err
@@ -265,8 +267,8 @@ func (c *conn) answer(b []byte, at time.Duration) {
 		if !c.down.inBody {
 			before := len(c.down.head)
 			c.down.head = append(c.down.head, b...)
-			end := headEnd(c.down.head)
-			if end == 0 {
+			end := http1.HeadEnd(c.down.head, before)
+			if end < 0 {
 				if len(c.down.head) > maxHead {
 					c.giveUp()
 				}
@@ -279,12 +281,12 @@ func (c *conn) answer(b []byte, at time.Duration) {
 			continue
 		}
 		x := c.down.x
-		used, done, err := c.down.body.feed(b, func(p []byte) { x.take(p, at) })
+		used, err := c.down.body.Feed(b, func(p []byte) { x.take(p, at) })
 		if err != nil {
 			c.giveUp()
 			return
 		}
-		if done {
+		if c.down.body.Ended() {
 			c.answeredAll(x, at)
 		}
 		b = b[used:]
@@ -292,8 +294,8 @@ func (c *conn) answer(b []byte, at time.Duration) {
 }
 
 func (c *conn) answerHead(raw []byte, at time.Duration) {
-	h, err := parseHead(raw)
-	status, bad := h.status()
+	h, err := http1.ParseHead(string(raw))
+	status, bad := h.Status()
 	x := c.unanswered()
 	if err != nil || bad != nil || x == nil {
 		c.giveUp()
@@ -302,21 +304,21 @@ func (c *conn) answerHead(raw []byte, at time.Duration) {
 	if status/100 == 1 && status != 101 {
 		return // the answer itself comes after it
 	}
-	x.status, x.form, x.encoding = status, h.get("Content-Type"), h.get("Content-Encoding")
+	x.status, x.form, x.encoding = status, h.Get("Content-Type"), h.Get("Content-Encoding")
 	if status == 101 || x.method == "CONNECT" && status/100 == 2 {
 		c.giveUp()
 		return
 	}
-	b, err := bodyOf(&h, false)
+	b, err := h.ResponseBody()
 	if err != nil {
 		c.giveUp()
 		return
 	}
 	if x.method == "HEAD" || status == 204 || status == 304 {
-		b = body{}
+		b = http1.Body{}
 	}
 	c.down.inBody, c.down.body, c.down.x = true, b, x
-	if b.over() {
+	if b.Ended() {
 		c.answeredAll(x, at)
 	}
 }

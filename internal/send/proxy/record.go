@@ -2,8 +2,8 @@
 // replay needs: when requests came, how long they and their answers were, and which blocks of text their
 // prompts share, under ids nobody can turn back into text. cli starts it; trace and workload read what it writes.
 //
-// Read this file first, then conn.go (one connection), h1.go (where messages begin and end), exchange.go (what
-// is kept of one request), ask.go and answer.go (what bodies mean), and blocks.go (ids of blocks).
+// Read this file first, then conn.go (one connection), exchange.go (what is kept of one request), ask.go and
+// answer.go (what bodies mean), and blocks.go (ids of blocks).
 package proxy
 
 import (

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -18,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"spate/internal/load/trace"
+	"spate/internal/send/http1"
 	"spate/internal/token/tokenizer"
 )
 
@@ -341,53 +341,29 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// FuzzBody cuts a chunked body anywhere and wants the same content and the same end.
-func FuzzBody(f *testing.F) {
-	f.Add([]byte("3\r\nabc\r\n0\r\n\r\nrest"), uint8(1))
-	f.Add([]byte("3;x=y\r\nabc\r\n0\r\nA: b\r\n\r\n"), uint8(4))
-	f.Add([]byte("zz\r\n"), uint8(2))
-	f.Fuzz(func(t *testing.T, data []byte, step uint8) {
-		whole := body{framing: byChunks}
-		var want []byte
-		used, done, err := whole.feed(data, func(b []byte) { want = append(want, b...) })
-		pieces := body{framing: byChunks}
-		var got []byte
-		at, ended := 0, false
-		var failed error
-		for at < len(data) && !ended && failed == nil {
-			var n int
-			n, ended, failed = pieces.feed(data[at:min(len(data), at+1+int(step))], func(b []byte) { got = append(got, b...) })
-			at += n
-		}
-		if at != used || ended != done || (failed == nil) != (err == nil) || !bytes.Equal(got, want) {
-			t.Fatalf("whole: %d %v %v %q; in pieces: %d %v %v %q", used, done, err, want, at, ended, failed, got)
-		}
-	})
-}
-
 // FuzzHead takes heads apart; what is rewritten is a head again, with the same fields.
 func FuzzHead(f *testing.F) {
 	f.Add([]byte("POST /v1/completions?a=b HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"))
 	f.Add([]byte("HTTP/1.1 200 OK\nTransfer-Encoding: gzip, chunked\n\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		end := headEnd(data)
-		if end == 0 {
+		end := http1.HeadEnd(data, 0)
+		if end < 0 {
 			return
 		}
-		h, err := parseHead(data[:end])
+		h, err := http1.ParseHead(string(data[:end]))
 		if err != nil {
 			return
 		}
-		if _, err := h.status(); err == nil {
-			_, _ = bodyOf(&h, false)
+		if _, err := h.Status(); err == nil {
+			_, _ = h.ResponseBody()
 		}
-		if _, _, err := h.request(); err != nil {
+		if _, _, err := h.Request(); err != nil {
 			return
 		}
-		_, _ = bodyOf(&h, true)
-		raw := h.rewritten("there", "/a")
-		back, err := parseHead(raw)
-		if err != nil || headEnd(raw) != len(raw) || len(back.fields) != len(h.fields) {
+		_, _ = h.RequestBody()
+		raw := rewritten(&h, "there", "/a")
+		back, err := http1.ParseHead(string(raw))
+		if err != nil || http1.HeadEnd(raw, 0) != len(raw) || len(back.Fields) != len(h.Fields) {
 			t.Fatalf("%q became %q: %v", data[:end], raw, err)
 		}
 	})
