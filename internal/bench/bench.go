@@ -23,7 +23,7 @@ import (
 	"spate/internal/send/client"
 	"spate/internal/send/driver"
 	"spate/internal/settings/config"
-	"spate/internal/view/report"
+	"spate/internal/view/live"
 )
 
 // Job is one run to do.
@@ -35,8 +35,8 @@ type Job struct {
 	Home    string
 
 	Stdout io.Writer // vLLM's lines
-	Stderr io.Writer // notes and the live view; a *report.Console where the caller has something to say too
-	View   report.LiveOptions
+	Stderr io.Writer // notes and the live view; a *live.Console where the caller has something to say too
+	View   live.Options
 
 	// Stop, when closed, ends preparation, and sending: requests in flight have --grace-period to finish.
 	Stop <-chan struct{}
@@ -70,8 +70,8 @@ type session struct {
 	run     *result.Run
 	folder  *result.Folder
 	memory  *recorder.Spill
-	console *report.Console // standard error
-	writing sync.WaitGroup  // of what is written beside the run
+	console *live.Console  // standard error
+	writing sync.WaitGroup // of what is written beside the run
 	notes   []string
 
 	tenants  []*session // of a run of several; each has its own settings, target, tokens and load
@@ -112,8 +112,8 @@ func Run(ctx context.Context, job Job) (*Outcome, error) {
 // console already, to write there itself.
 func (s *session) shareConsole() {
 	var ok bool
-	if s.console, ok = s.Stderr.(*report.Console); !ok {
-		s.console = report.NewConsole(s.Stderr)
+	if s.console, ok = s.Stderr.(*live.Console); !ok {
+		s.console = live.NewConsole(s.Stderr)
 		s.Stderr = s.console
 	}
 }
@@ -252,19 +252,19 @@ func (s *session) measure(ctx context.Context) (driver.Result, error) {
 	s.profile(ctx, "/start_profile")
 	s.watch = s.startWatch(ctx)
 
-	live := s.Live
-	if live == nil {
-		live = &driver.Live{}
+	counts := s.Live
+	if counts == nil {
+		counts = &driver.Live{}
 	}
-	progress := report.NewProgress(s.load.expect)
+	progress := live.NewProgress(s.load.expect)
 	if s.Config.Output.UI != config.UINone {
 		s.pulse.First = progress.First
 		progress.Watch(s.pulse.Tokens.Load)
 	}
-	view := s.startView(ctx, live, progress)
+	view := s.startView(ctx, counts, progress)
 	probes := s.startProbes(ctx)
 	res, err := s.drive(ctx, driver.Config{
-		Sink: s.sink(progress), Clock: s.clock, Retries: s.Config.Client.Retries, Stop: s.Stop, Live: live,
+		Sink: s.sink(progress), Clock: s.clock, Retries: s.Config.Client.Retries, Stop: s.Stop, Live: counts,
 		Abort: driver.Abort(s.Config.Load.AbortOnError), Timeout: s.Config.Client.RequestTimeout,
 	}, progress)
 	s.writing.Wait()
@@ -276,7 +276,7 @@ func (s *session) measure(ctx context.Context) (driver.Result, error) {
 }
 
 // drive sends what is to be sent; cfg has what all tenants of a run share.
-func (s *session) drive(ctx context.Context, cfg driver.Config, progress *report.Progress) (driver.Result, error) {
+func (s *session) drive(ctx context.Context, cfg driver.Config, progress *live.Progress) (driver.Result, error) {
 	if s.tenants != nil {
 		return s.driveTenants(ctx, cfg, progress)
 	}
@@ -317,7 +317,7 @@ func (s *session) warmConnections(ctx context.Context) {
 
 // sink sends each record to the log on disk, to memory for the summary, and to the live view. Closing
 // is left to their owners.
-func (s *session) sink(progress *report.Progress) recorder.Sink {
+func (s *session) sink(progress *live.Progress) recorder.Sink {
 	sinks := []recorder.Sink{s.memory, progress}
 	if s.folder != nil {
 		sinks = append(sinks, s.folder.Log)

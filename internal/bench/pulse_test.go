@@ -17,7 +17,7 @@ import (
 	"spate/internal/call"
 	"spate/internal/settings/config"
 	"spate/internal/sim/serve"
-	"spate/internal/view/report"
+	"spate/internal/view/live"
 )
 
 // seen ends a run when its view has shown what a test waits for.
@@ -46,7 +46,7 @@ func TestViewFollowsAnswers(t *testing.T) {
 	ctx, end := context.WithCancelCause(ctx)
 	j := job(t, "--base-url", srv.URL(), "--num-prompts", "4", "--max-concurrency", "4", "--random-input-len", "12", "--random-output-len", "100000", "--skip-tokenizer-init", "--model", "spate-sim")
 	view := &seen{want: regexp.MustCompile(`0/4 0%.*output [1-9]\d* tok/s; TTFT p50 \d`), end: end}
-	j.Config.Output.UI, j.Stderr, j.View = config.UIPlain, view, report.LiveOptions{Every: 20 * time.Millisecond}
+	j.Config.Output.UI, j.Stderr, j.View = config.UIPlain, view, live.Options{Every: 20 * time.Millisecond}
 	out, err := Run(ctx, j)
 	if err != nil || out.Run.Tally.OK > 0 || out.Run.Tally.Canceled == 0 {
 		t.Fatalf("%v, %+v", err, out.Run.Tally)
@@ -83,7 +83,7 @@ func TestVerdictSoFarCountsFailures(t *testing.T) {
 	defer srv.Close()
 	j := job(t, "--base-url", srv.URL, "--num-prompts", "20", "--max-concurrency", "2", "--random-input-len", "12", "--random-output-len", "4", "--skip-tokenizer-init", "--model", "spate-sim")
 	view := &seen{want: regexp.MustCompile(`never`), end: func(error) {}}
-	j.Config.Output.UI, j.Stderr, j.View = config.UIPlain, view, report.LiveOptions{Every: time.Hour}
+	j.Config.Output.UI, j.Stderr, j.View = config.UIPlain, view, live.Options{Every: time.Hour}
 	if _, err := Run(t.Context(), j); err != nil {
 		t.Fatal(err)
 	}

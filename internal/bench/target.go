@@ -16,7 +16,7 @@ import (
 	"spate/internal/safe/secret"
 	"spate/internal/send/client"
 	"spate/internal/settings/config"
-	"spate/internal/view/report"
+	"spate/internal/view/live"
 )
 
 // target is the server to measure and how it is spoken to.
@@ -295,9 +295,9 @@ func (s *session) try(ctx context.Context, deadline time.Time) (call.Record, err
 	return rec, nil
 }
 
-func (s *session) preamble() *report.Preamble {
+func (s *session) preamble() *live.Preamble {
 	l := &s.Config.Load
-	p := &report.Preamble{
+	p := &live.Preamble{
 		ReadyTimeout: int(s.Config.Target.ReadyTimeout / time.Second), Warmups: l.NumWarmups,
 		RequestRate: float64(l.RequestRate), Burstiness: float64(l.Burstiness), MaxConcurrency: l.MaxConcurrency,
 	}

@@ -20,7 +20,7 @@ import (
 	"spate/internal/result/interop"
 	"spate/internal/send/client"
 	"spate/internal/send/driver"
-	"spate/internal/view/report"
+	"spate/internal/view/live"
 )
 
 // A run of several tenants is one session for the run (folder, observers, verdict) and one below it for
@@ -270,7 +270,7 @@ func (s *session) openTenants() {
 }
 
 // driveTenants drives all tenants at once, from one moment on.
-func (s *session) driveTenants(ctx context.Context, cfg driver.Config, progress *report.Progress) (driver.Result, error) {
+func (s *session) driveTenants(ctx context.Context, cfg driver.Config, progress *live.Progress) (driver.Result, error) {
 	stop, halt, done := s.haltable()
 	defer done()
 	start := &startLine{left: len(s.tenants), clock: s.clock, open: make(chan struct{})}

@@ -12,13 +12,13 @@ import (
 	"spate/internal/send/client"
 	"spate/internal/send/driver"
 	"spate/internal/settings/config"
-	"spate/internal/view/report"
+	"spate/internal/view/live"
 )
 
 // counted tells the live view of every request that leaves.
 type counted struct {
 	driver.Doer
-	progress *report.Progress
+	progress *live.Progress
 }
 
 func (c counted) Do(ctx context.Context, r *call.Request) call.Record {
@@ -27,17 +27,17 @@ func (c counted) Do(ctx context.Context, r *call.Request) call.Record {
 }
 
 // startView shows progress until the returned function is called.
-func (s *session) startView(ctx context.Context, live *driver.Live, progress *report.Progress) (stop func()) {
+func (s *session) startView(ctx context.Context, counts *driver.Live, progress *live.Progress) (stop func()) {
 	if s.Config.Output.UI == config.UINone {
 		return func() {}
 	}
-	ph := &phases{s: s, live: live, began: s.clock.Now(), until: call.Unset}
+	ph := &phases{s: s, live: counts, began: s.clock.Now(), until: call.Unset}
 	ph.show(progress)
-	snap := func() report.Snapshot {
+	snap := func() live.Snapshot {
 		ph.show(progress)
-		progress.SetWaiting(int(live.Queued.Load()))
+		progress.SetWaiting(int(counts.Queued.Load()))
 		sn := progress.Snapshot(s.clock.Now())
-		sn.InFlight = int(live.InFlight.Load())
+		sn.InFlight = int(counts.InFlight.Load())
 		s.judgeSoFar(&sn)
 		return sn
 	}
@@ -57,7 +57,7 @@ type phases struct {
 	began, until time.Duration // until is call.Unset while there is no bound or it is not known yet
 }
 
-func (p *phases) show(progress *report.Progress) {
+func (p *phases) show(progress *live.Progress) {
 	now, plan := p.s.clock.Now(), p.s.load.plan
 	warming := p.warming(now)
 	if p.until == call.Unset && plan.Until > 0 && (plan.Due != nil || !warming) {
@@ -91,7 +91,7 @@ func (s *session) stopping() bool {
 }
 
 // judgeSoFar gives the verdict on what has been seen so far: the client's own state and failures.
-func (s *session) judgeSoFar(sn *report.Snapshot) {
+func (s *session) judgeSoFar(sn *live.Snapshot) {
 	if sn.Done == 0 {
 		return
 	}

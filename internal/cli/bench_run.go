@@ -16,13 +16,14 @@ import (
 	"spate/internal/settings/config"
 	"spate/internal/trial"
 	"spate/internal/trial/executor"
+	"spate/internal/view/live"
 	"spate/internal/view/report"
 )
 
 // runBench measures one server with the given settings and returns the exit code.
 func runBench(ctx context.Context, p Process, cfg *config.Bench) (code int) {
 	view := p.view
-	p.Stderr = report.NewConsole(p.Stderr) // what is said during the run goes above the live view
+	p.Stderr = live.NewConsole(p.Stderr) // what is said during the run goes above the live view
 	p.chat = p.Stderr
 	vllm := p.Stdout
 	if cfg.Output.Quiet {
@@ -160,12 +161,12 @@ func (p Process) getenv(name string) string {
 func (p Process) home() string { return p.getenv("HOME") }
 
 // view says how progress can be shown on standard error.
-func (p Process) view(ui config.UI) report.LiveOptions {
+func (p Process) view(ui config.UI) live.Options {
 	f, ok := p.Stderr.(*os.File)
 	if !ok || ui == config.UIPlain {
-		return report.LiveOptions{}
+		return live.Options{}
 	}
-	opt := report.Terminal(int(f.Fd()), p.getenv)
+	opt := live.Terminal(int(f.Fd()), p.getenv)
 	opt.TTY = opt.TTY || ui == config.UILive
 	return opt
 }

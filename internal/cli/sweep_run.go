@@ -16,7 +16,7 @@ import (
 	"spate/internal/search/sweep"
 	"spate/internal/trial"
 	"spate/internal/view"
-	"spate/internal/view/report"
+	"spate/internal/view/live"
 )
 
 // runSweep plans, measures what is left, and shows the results.
@@ -149,7 +149,7 @@ func (p Process) width() int {
 	if !ok {
 		return 0
 	}
-	opt := report.Terminal(int(f.Fd()), p.getenv)
+	opt := live.Terminal(int(f.Fd()), p.getenv)
 	if !opt.TTY {
 		return 0
 	}

@@ -8,6 +8,8 @@
 package figure
 
 import (
+	"fmt"
+	"math"
 	"slices"
 
 	"spate/internal/call"
@@ -137,4 +139,17 @@ func names(keep func(*Figure) bool) []string {
 		}
 	}
 	return out
+}
+
+// Rounded is a figure in about three digits.
+func Rounded(v float64) string {
+	switch abs := math.Abs(v); {
+	case v == 0:
+		return "0"
+	case abs >= 99.95:
+		return fmt.Sprintf("%.0f", v)
+	case abs >= 9.995:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
 }

@@ -175,3 +175,25 @@ func Policy(script, style string) string {
 	}
 	return fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; base-uri 'none'; form-action 'none'", hash(script), hash(style))
 }
+
+// Clip cuts s, which is ASCII but for what a server may have put into a note, to n columns.
+func Clip(s string, n int) string {
+	s = ASCII(s)
+	if len(s) <= n {
+		return s
+	}
+	if n <= 3 {
+		return s[:n]
+	}
+	return s[:n-2] + ".."
+}
+
+// ASCII replaces what a terminal might take for a command or draw wider than one column.
+func ASCII(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, s)
+}

@@ -20,7 +20,7 @@ import (
 	"spate/internal/result"
 	"spate/internal/settings/config"
 	"spate/internal/trial"
-	"spate/internal/view/report"
+	"spate/internal/view/live"
 )
 
 // OutputFile is where a run of many keeps what `spate bench` would have printed.
@@ -38,9 +38,9 @@ type Measured struct {
 
 	// Stdout is for vLLM's lines. nil: this is a run of many, and they go to OutputFile in the run's folder.
 	Stdout io.Writer
-	Stderr io.Writer                          // notes of the run and the live view
-	View   func(config.UI) report.LiveOptions // nil: there is no terminal
-	Note   func(format string, args ...any)   // told of what concerns the run as a whole
+	Stderr io.Writer                        // notes of the run and the live view
+	View   func(config.UI) live.Options     // nil: there is no terminal
+	Note   func(format string, args ...any) // told of what concerns the run as a whole
 	Show   func(w io.Writer, cfg *config.Bench, out *bench.Outcome) error
 
 	Stop <-chan struct{}         // closed to end a run: requests in flight have --grace-period to finish
@@ -113,9 +113,9 @@ func (m *Measured) prepare(ctx context.Context, p *trial.Point) (end func(), err
 	return end, nil
 }
 
-func (m *Measured) view(cfg *config.Bench) report.LiveOptions {
+func (m *Measured) view(cfg *config.Bench) live.Options {
 	if m.View == nil {
-		return report.LiveOptions{}
+		return live.Options{}
 	}
 	return m.View(cfg.Output.UI)
 }

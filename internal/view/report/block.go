@@ -1,7 +1,6 @@
 // Package report turns results into what people read. It prints vLLM's result block (block.go) so
-// that scripts which grep it keep working, spate's own findings below it (findings.go), and the view
-// of a run in progress (live.go). It comes after result, metrics and verdict, and computes no figure
-// of its own. Read block.go first.
+// that scripts which grep it keep working, and spate's own findings below it (findings.go). It comes after
+// result, metrics and verdict, and computes no figure of its own. Read block.go first.
 package report
 
 import (

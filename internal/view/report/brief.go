@@ -12,6 +12,7 @@ import (
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
+	"spate/internal/safe/escape"
 )
 
 // What a screen has room for below the block.
@@ -111,7 +112,7 @@ func briefFates(s *sheet, m *metrics.Summary) {
 			continue
 		}
 		s.row(k.Name(), strconv.Itoa(k.Count))
-		s.hang("    ", clip(harmless(k.Example), 2*maxColumns))
+		s.hang("    ", escape.Clip(harmless(k.Example), 2*maxColumns))
 	}
 }
 
@@ -124,7 +125,7 @@ func Objectives(w io.Writer, run *result.Run, slos []figure.Objective) error {
 	s.section("Objectives (--slo)", "figure")
 	for _, o := range slos {
 		v := o.Of(&run.Summary)
-		figure, word := short(v), "met"
+		figure, word := figure.Rounded(v), "met"
 		if math.IsNaN(v) {
 			figure = "none"
 		}

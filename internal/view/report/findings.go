@@ -9,9 +9,11 @@ import (
 	"strconv"
 	"strings"
 
+	"spate/internal/figure"
 	"spate/internal/host/observe"
 	"spate/internal/judge/metrics"
 	"spate/internal/result"
+	"spate/internal/safe/escape"
 )
 
 // Findings prints what spate has to say beyond vLLM's block: first whether the figures can be
@@ -41,7 +43,7 @@ func Text(w io.Writer, run *result.Run) error {
 	s := new(sheet)
 	s.hang("Run      ", fmt.Sprintf("%s (%s)", run.ID, run.State))
 	if run.Aborted != "" {
-		s.hang("Aborted  ", clip(harmless(run.Aborted), 5*maxColumns))
+		s.hang("Aborted  ", escape.Clip(harmless(run.Aborted), 5*maxColumns))
 	}
 	if !run.Started.IsZero() {
 		s.hang("Started  ", run.Started.Format("2006-01-02 15:04:05 -0700"))
@@ -105,7 +107,7 @@ func latency(s *sheet, m *metrics.Summary) {
 func load(s *sheet, m *metrics.Summary) {
 	s.section("Load", "requested", "achieved", "share")
 	if r := m.Rates; r.Requested != nil && r.Sent != nil {
-		s.row("requests per second", short(*r.Requested), short(*r.Sent), percent(*r.Sent / *r.Requested))
+		s.row("requests per second", figure.Rounded(*r.Requested), figure.Rounded(*r.Sent), percent(*r.Sent / *r.Requested))
 	}
 	s.row("requests", strconv.Itoa(m.Tally.Due), strconv.Itoa(m.Tally.OK), percent(part(m.Tally.OK, m.Tally.Due)))
 	match(s, "input tokens as asked for", m.Lengths.InputMatch)
@@ -115,13 +117,13 @@ func load(s *sheet, m *metrics.Summary) {
 		limit = strconv.Itoa(m.Concurrency.Cap)
 	}
 	s.row("peak concurrency, exact", limit, strconv.Itoa(m.Concurrency.Peak))
-	s.row("mean concurrency", "", short(m.Concurrency.Mean))
+	s.row("mean concurrency", "", figure.Rounded(m.Concurrency.Mean))
 	if n := m.Rates.Late1ms; n > 0 {
 		s.fact("let go late", fmt.Sprintf("%d requests by more than 1 ms, %d by more than 10 ms", n, m.Rates.Late10ms))
 	}
 	if m.Streaming.MultiShare > 0 {
 		s.fact("tokens per chunk", fmt.Sprintf("%s on average, at most %d; ITL per chunk is not per token here",
-			short(m.Streaming.TokensPerChunk), m.Streaming.MaxChunkTokens))
+			figure.Rounded(m.Streaming.TokensPerChunk), m.Streaming.MaxChunkTokens))
 	}
 }
 
@@ -149,19 +151,19 @@ func throughput(s *sheet, m *metrics.Summary) {
 	}
 	s.section("Throughput", heads...)
 	row := func(label string, full float64, ci *metrics.Range, steady float64) {
-		cells := []string{short(full), "", ""}
+		cells := []string{figure.Rounded(full), "", ""}
 		if ci != nil {
-			cells[1], cells[2] = short(ci[0]), short(ci[1])
+			cells[1], cells[2] = figure.Rounded(ci[0]), figure.Rounded(ci[1])
 		}
 		if plateau.Applies {
-			cells = append(cells, short(steady))
+			cells = append(cells, figure.Rounded(steady))
 		}
 		s.row(label, cells...)
 	}
 	t := &m.Throughput
 	row("requests/s", m.RequestThroughput, t.RequestCI95, plateau.Request)
 	if m.Pooling != nil {
-		s.row("inputs/s", short(m.Pooling.Throughput))
+		s.row("inputs/s", figure.Rounded(m.Pooling.Throughput))
 		row("input tokens/s", t.Input, nil, plateau.Input)
 		return
 	}
@@ -171,13 +173,13 @@ func throughput(s *sheet, m *metrics.Summary) {
 		row("TTFT mean (ms)", m.TTFT.Mean, meanRange(&m.TTFT), plateau.TTFT.Mean)
 		row("TPOT mean (ms)", m.TPOT.Mean, meanRange(&m.TPOT), plateau.TPOT.Mean)
 	}
-	s.row("peak output tokens/s, any second", short(t.PeakOutput))
+	s.row("peak output tokens/s, any second", figure.Rounded(t.PeakOutput))
 	if u := &m.Speed.User; u.N > 0 {
-		s.row("tokens/s one user sees, median", short(u.Median))
+		s.row("tokens/s one user sees, median", figure.Rounded(u.Median))
 	}
 	if plateau.Applies {
 		s.fact("plateau", fmt.Sprintf("%d or more in flight: %s s of %s s, from %s s on", plateau.Threshold,
-			short(plateau.WindowS), short(m.DurationS), short(plateau.StartS)))
+			figure.Rounded(plateau.WindowS), figure.Rounded(m.DurationS), figure.Rounded(plateau.StartS)))
 	}
 	if plateau.Reason != "" {
 		s.fact("", plateau.Reason)
@@ -198,7 +200,7 @@ func objectives(s *sheet, m *metrics.Summary) {
 	}
 	s.section("Objectives", "bound", "met", "share")
 	for _, o := range g.Objectives {
-		s.row(o.Metric, short(o.Bound), strconv.Itoa(o.Met), percent(o.Share))
+		s.row(o.Metric, figure.Rounded(o.Bound), strconv.Itoa(o.Met), percent(o.Share))
 	}
 	s.row("all of them", "", strconv.Itoa(g.Good), percent(g.Share))
 }
@@ -211,7 +213,7 @@ func failures(s *sheet, m *metrics.Summary) {
 	for _, k := range m.Failures.Kinds {
 		s.row(k.Name(), strconv.Itoa(k.Count))
 		if k.Example != "" {
-			s.hang("    ", "such as: "+clip(harmless(k.Example), 3*maxColumns))
+			s.hang("    ", "such as: "+escape.Clip(harmless(k.Example), 3*maxColumns))
 		}
 	}
 	if n := m.Failures.Lost; n > 0 {
@@ -246,9 +248,9 @@ func shed(s *sheet, f *metrics.Shed) {
 	if f.Count == 0 {
 		return
 	}
-	words := fmt.Sprintf("%d attempts, answered in %s ms (median), %s ms at most", f.Count, short(f.Latency.Median), short(f.Latency.Max))
+	words := fmt.Sprintf("%d attempts, answered in %s ms (median), %s ms at most", f.Count, figure.Rounded(f.Latency.Median), figure.Rounded(f.Latency.Max))
 	if w := &f.RetryAfter; w.N > 0 {
-		words += fmt.Sprintf("; %d of them said to wait %s s (median)", w.N, short(w.Median/1000))
+		words += fmt.Sprintf("; %d of them said to wait %s s (median)", w.N, figure.Rounded(w.Median/1000))
 	}
 	s.fact("refused for load", words)
 }
@@ -259,7 +261,7 @@ func beside(s *sheet, m *metrics.Summary) {
 	c := &m.Connections
 	words := percent(c.ReusedShare) + " of requests on a used connection"
 	if c.Dial.N > 0 {
-		words += fmt.Sprintf("; opening one took %s ms (median)", short(c.Dial.Median))
+		words += fmt.Sprintf("; opening one took %s ms (median)", figure.Rounded(c.Dial.Median))
 	}
 	if c.InBand > 0 {
 		words += fmt.Sprintf("; %d opened within a request's latency", c.InBand)
@@ -270,10 +272,10 @@ func beside(s *sheet, m *metrics.Summary) {
 		if m.Pooling != nil {
 			what = "E2EL"
 		}
-		s.fact("warm-up, not counted", fmt.Sprintf("%d requests, %d failed, median %s %s ms", w.Requests, w.Failed, what, short(w.Median)))
+		s.fact("warm-up, not counted", fmt.Sprintf("%d requests, %d failed, median %s %s ms", w.Requests, w.Failed, what, figure.Rounded(w.Median)))
 	}
 	if p := &m.Probe; p.Completed+p.Failed > 0 {
-		s.fact("probes", fmt.Sprintf("%d answered, %d failed, median %s ms, p99 %s ms", p.Completed, p.Failed, short(p.Median), short(p.P99)))
+		s.fact("probes", fmt.Sprintf("%d answered, %d failed, median %s ms, p99 %s ms", p.Completed, p.Failed, figure.Rounded(p.Median), figure.Rounded(p.P99)))
 	}
 	if from := sources(m.Lengths.OutputFrom); from != "" {
 		s.fact("output tokens counted by", from)

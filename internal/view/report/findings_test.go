@@ -15,6 +15,7 @@ import (
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
+	"spate/internal/safe/escape"
 )
 
 // answered is a request of the measured part: due and sent at its time, first token after 50 ms and a
@@ -173,7 +174,7 @@ func TestTextLaws(t *testing.T) {
 				}
 			}
 			for _, note := range run.Notes {
-				if words := strings.Join(strings.Fields(out), " "); !strings.Contains(words, ascii(note)) {
+				if words := strings.Join(strings.Fields(out), " "); !strings.Contains(words, escape.ASCII(note)) {
 					t.Errorf("a note is not there whole: %q", note)
 				}
 			}

@@ -5,8 +5,10 @@ import (
 	"math"
 	"strings"
 
+	"spate/internal/figure"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
+	"spate/internal/safe/escape"
 )
 
 // grade is the verdict in a sentence.
@@ -16,7 +18,7 @@ func grade(s *sheet, run *result.Run) {
 		s.hang("spate: ", "INTERRUPTED: "+undone+".")
 	}
 	if run.Aborted != "" {
-		s.hang("spate: ", "ENDED EARLY: "+clip(harmless(run.Aborted), 3*maxColumns))
+		s.hang("spate: ", "ENDED EARLY: "+escape.Clip(harmless(run.Aborted), 3*maxColumns))
 	}
 	switch {
 	case run.Labels[result.PredictedLabel] == "true":
@@ -73,7 +75,7 @@ func checked(v float64, unit string) string {
 	case unit == "share":
 		return percent(v)
 	}
-	return short(v)
+	return figure.Rounded(v)
 }
 
 func unit(u string) string {

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"strings"
 
+	"spate/internal/figure"
 	"spate/internal/host/observe"
 	"spate/internal/judge/explain"
 	"spate/internal/result"
 	"spate/internal/result/harvest"
+	"spate/internal/safe/escape"
 )
 
 // observed shows what the server, its GPUs and this host did during the measured part.
@@ -19,7 +21,7 @@ func observed(s *sheet, run *result.Run) {
 	serverLevels(s, "Server while it went", o.Server)
 	if f := o.FrontEnd; f != nil {
 		s.fact("mean TTFT", fmt.Sprintf("%s ms: queue %s, prefill %s, network and front end %s",
-			short(f.ClientMS), short(f.QueueMS), short(f.PrefillMS), short(f.RestMS)))
+			figure.Rounded(f.ClientMS), figure.Rounded(f.QueueMS), figure.Rounded(f.PrefillMS), figure.Rounded(f.RestMS)))
 	}
 	serverLevels(s, "Server while it went, by its log", o.Log)
 	gpus(s, o)
@@ -33,7 +35,7 @@ func observed(s *sheet, run *result.Run) {
 			s.section("Looks that failed")
 		}
 		failing = true
-		s.fact(f.Source, fmt.Sprintf("%d of %d: %s", f.Failed, f.Failed+f.Samples, clip(harmless(f.Error), 2*maxColumns)))
+		s.fact(f.Source, fmt.Sprintf("%d of %d: %s", f.Failed, f.Failed+f.Samples, escape.Clip(harmless(f.Error), 2*maxColumns)))
 	}
 }
 
@@ -47,11 +49,11 @@ func serverLevels(s *sheet, title string, v *observe.ServerSide) {
 			s.row(label, show(l.Mean), show(l.Min), show(l.Max))
 		}
 	}
-	level("running requests", v.Running, short)
-	level("waiting requests", v.Waiting, short)
+	level("running requests", v.Running, figure.Rounded)
+	level("waiting requests", v.Waiting, figure.Rounded)
 	level("KV cache used", v.KVUsage, percent)
-	level("prompt tokens/s", v.PromptRate, short)
-	level("output tokens/s", v.GenerationRate, short)
+	level("prompt tokens/s", v.PromptRate, figure.Rounded)
+	level("output tokens/s", v.GenerationRate, figure.Rounded)
 	if v.FullShare != nil && *v.FullShare > 0 {
 		s.fact("cache full, requests waiting", percent(*v.FullShare)+" of the samples")
 	}
@@ -67,12 +69,12 @@ func gpus(s *sheet, o *observe.Summary) {
 		cells := make([]string, 5)
 		put := func(at int, l *observe.Level, scale float64) {
 			if l != nil {
-				cells[at] = short(l.Mean * scale)
+				cells[at] = figure.Rounded(l.Mean * scale)
 			}
 		}
 		put(0, g.Power, 1)
 		if g.Power != nil {
-			cells[1] = short(g.Power.Max)
+			cells[1] = figure.Rounded(g.Power.Max)
 		}
 		if g.Utilization != nil {
 			cells[2] = percent(g.Utilization.Mean)
@@ -83,7 +85,7 @@ func gpus(s *sheet, o *observe.Summary) {
 	}
 	if e := o.Energy; e != nil {
 		s.fact("energy", fmt.Sprintf("%s J by %d of %d GPUs: %s J per output token, %s kJ per million tokens",
-			short(e.Joules), e.GPUs, len(o.GPUs), short(e.PerOutputToken), short(e.PerMillion/1000)))
+			figure.Rounded(e.Joules), e.GPUs, len(o.GPUs), figure.Rounded(e.PerOutputToken), figure.Rounded(e.PerMillion/1000)))
 	}
 }
 
@@ -93,7 +95,7 @@ func money(s *sheet, o *observe.Summary) {
 		return
 	}
 	s.section("Cost")
-	s.fact("at "+short(c.PerHour)+" per hour", fmt.Sprintf("%s per million tokens, %s per million output tokens", short(c.PerMillion), short(c.PerMillionOutput)))
+	s.fact("at "+figure.Rounded(c.PerHour)+" per hour", fmt.Sprintf("%s per million tokens, %s per million output tokens", figure.Rounded(c.PerMillion), figure.Rounded(c.PerMillionOutput)))
 }
 
 // shownCauses is how many explanations stand in a report; the command tells all, with evidence.

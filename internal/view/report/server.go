@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"spate/internal/figure"
 	"spate/internal/judge/metrics"
 	"spate/internal/result"
 )
@@ -56,7 +57,7 @@ func cache(s *sheet, m *metrics.Summary) {
 		s.fact("prompt tokens from cache", fmt.Sprintf("%d (%s), in %d of %d requests", c.Cached, percent(c.Share), c.Hits, c.Reported))
 	}
 	if c.Repeats > 0 {
-		s.fact("repeated prompts", fmt.Sprintf("%d; median TTFT %s ms, first time %s ms", c.Repeats, short(c.RepeatTTFT), short(c.FirstTTFT)))
+		s.fact("repeated prompts", fmt.Sprintf("%d; median TTFT %s ms, first time %s ms", c.Repeats, figure.Rounded(c.RepeatTTFT), figure.Rounded(c.FirstTTFT)))
 	}
 }
 
@@ -89,6 +90,6 @@ func counters(s *sheet, raw json.RawMessage) {
 	}
 	for _, what := range slices.Sorted(maps.Keys(c.Times)) {
 		t := c.Times[what]
-		s.fact("mean "+what, fmt.Sprintf("%s ms over %.0f", short(t.Seconds*1000), t.N))
+		s.fact("mean "+what, fmt.Sprintf("%s ms over %.0f", figure.Rounded(t.Seconds*1000), t.N))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"spate/internal/figure"
 	"spate/internal/judge/metrics"
 	"spate/internal/result"
 	"spate/internal/safe/escape"
@@ -41,7 +42,7 @@ func (s *sheet) put(label string, cells []string) {
 	for _, c := range cells {
 		line += fmt.Sprintf(" %*s", figureWidth, c)
 	}
-	s.WriteString(strings.TrimRight(clip(line, maxColumns), " ") + "\n")
+	s.WriteString(strings.TrimRight(escape.Clip(line, maxColumns), " ") + "\n")
 }
 
 // fact adds a line of a label and a few words.
@@ -55,7 +56,7 @@ func (s *sheet) hang(lead, words string) {
 	indent := strings.Repeat(" ", min(len(lead), maxColumns/2))
 	line := lead
 	fresh := true
-	for _, w := range strings.Fields(ascii(words)) {
+	for _, w := range strings.Fields(escape.ASCII(words)) {
 		if !fresh && len(line)+1+len(w) > maxColumns {
 			s.WriteString(strings.TrimRight(line, " ") + "\n")
 			line, fresh = indent, true
@@ -98,9 +99,9 @@ func (s *sheet) dist(label string, d *metrics.Dist) {
 	spread := ""
 	if d.CI95 != nil {
 		s.spread = true
-		spread = short((d.CI95.Mean[1] - d.CI95.Mean[0]) / 2)
+		spread = figure.Rounded((d.CI95.Mean[1] - d.CI95.Mean[0]) / 2)
 	}
-	s.row(label, short(d.Mean), spread, short(d.Median), s.percentile(d.At(90)), s.percentile(d.At(99)), short(d.Max))
+	s.row(label, figure.Rounded(d.Mean), spread, figure.Rounded(d.Median), s.percentile(d.At(90)), s.percentile(d.At(99)), figure.Rounded(d.Max))
 }
 
 // percentile is a value with a star when the sample is too small to bound it.
@@ -111,13 +112,13 @@ func (s *sheet) percentile(q metrics.Quantile, ok bool) string {
 	case q.Infinite:
 		return "never"
 	case q.Enough:
-		return short(q.Value)
+		return figure.Rounded(q.Value)
 	}
 	if s.starred == nil {
 		s.starred = make(map[float64]int)
 	}
 	s.starred[q.P] = q.Floor
-	return short(q.Value) + "*"
+	return figure.Rounded(q.Value) + "*"
 }
 
 // footnote explains the signs used so far, a line each.

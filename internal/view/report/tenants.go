@@ -5,8 +5,10 @@ import (
 	"strconv"
 	"strings"
 
+	"spate/internal/figure"
 	"spate/internal/judge/metrics"
 	"spate/internal/result"
+	"spate/internal/safe/escape"
 )
 
 // TenantRow is one row of the table of tenants, in words: what every view of it shows.
@@ -53,21 +55,21 @@ func TenantRows(run *result.Run) []TenantRow {
 func tenantCells(s *metrics.Summary, p *result.Plan, slo string) []string {
 	asked, good := "", ""
 	if p.RequestRate != nil {
-		asked = short(*p.RequestRate)
+		asked = figure.Rounded(*p.RequestRate)
 	}
 	if g := s.Goodput; g != nil {
 		good = percent(g.Share)
 	}
 	cells := []string{
-		strconv.Itoa(s.Tally.OK), strconv.Itoa(s.ErrorAdjusted.Failures), asked, short(s.RequestThroughput), short(s.OutputThroughput),
-		short(s.DurationS), good, slo,
+		strconv.Itoa(s.Tally.OK), strconv.Itoa(s.ErrorAdjusted.Failures), asked, figure.Rounded(s.RequestThroughput), figure.Rounded(s.OutputThroughput),
+		figure.Rounded(s.DurationS), good, slo,
 	}
 	for _, d := range []*metrics.Dist{&s.TTFT, &s.TPOT, &s.ITL} {
 		if d.N == 0 {
 			cells = append(cells, "", "")
 			continue
 		}
-		cells = append(cells, short(d.Mean), short(d.P(99)))
+		cells = append(cells, figure.Rounded(d.Mean), figure.Rounded(d.P(99)))
 	}
 	return cells
 }
@@ -80,7 +82,7 @@ func tenants(s *sheet, run *result.Run) {
 	}
 	const most = 18
 	line := func(name string, cells []string) {
-		text := fmt.Sprintf("%-*s", most, clip(name, most))
+		text := fmt.Sprintf("%-*s", most, escape.Clip(name, most))
 		for _, c := range cells {
 			text += fmt.Sprintf(" %9s", c)
 		}
@@ -110,7 +112,7 @@ func TenantFindings(run *result.Run) []string {
 			met = append(met, t.Name)
 		case judged:
 			c := t.Missed()[0]
-			figure := c.Key + " was " + short(float64(c.Value))
+			figure := c.Key + " was " + figure.Rounded(float64(c.Value))
 			if lack := t.Lack(c); lack != "" {
 				figure = "there was no " + c.Key + ": " + lack
 			}

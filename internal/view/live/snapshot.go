@@ -1,12 +1,13 @@
-package report
+package live
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/figure"
+	"spate/internal/safe/escape"
 )
 
 // Snapshot is a run as it stands at one moment.
@@ -89,7 +90,7 @@ func Line(s Snapshot) string {
 	if s.Verdict != "" {
 		parts = append(parts, verdictText(s))
 	}
-	return ascii(strings.Join(parts, "; "))
+	return escape.ASCII(strings.Join(parts, "; "))
 }
 
 // progressCells are the phase, a bar as wide as the line leaves room for, and the time.
@@ -140,9 +141,9 @@ func loadCells(s Snapshot) []cell {
 		cells = append(cells, cell{fmt.Sprintf("waiting %d", s.Waiting), yellow})
 	}
 	return append(cells,
-		cell{fmt.Sprintf("sent %s req/s", short(s.SentRate)), plain},
-		cell{fmt.Sprintf("done %s req/s", short(s.DoneRate)), plain},
-		cell{fmt.Sprintf("output %s tok/s", short(s.OutRate)), plain})
+		cell{fmt.Sprintf("sent %s req/s", figure.Rounded(s.SentRate)), plain},
+		cell{fmt.Sprintf("done %s req/s", figure.Rounded(s.DoneRate)), plain},
+		cell{fmt.Sprintf("output %s tok/s", figure.Rounded(s.OutRate)), plain})
 }
 
 func latencyCells(s Snapshot) []cell {
@@ -153,7 +154,7 @@ func (q Quantiles) text() string {
 	if q.N == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("p50 %s p99 %s ms", short(call.Millis(q.P50)), short(call.Millis(q.P99)))
+	return fmt.Sprintf("p50 %s p99 %s ms", figure.Rounded(call.Millis(q.P50)), figure.Rounded(call.Millis(q.P99)))
 }
 
 func errorText(s Snapshot) string {
@@ -195,7 +196,7 @@ func join(width int, color bool, cells []cell) string {
 	for i, c := range cells {
 		text := c.text
 		if i == 0 {
-			text = clip(text, width)
+			text = escape.Clip(text, width)
 		} else if used+len(gap)+len(text) > width {
 			continue
 		}
@@ -204,7 +205,7 @@ func join(width int, color bool, cells []cell) string {
 			used += len(gap)
 		}
 		b.WriteString(paint(text, c.color, color))
-		used += len(clip(c.text, width))
+		used += len(escape.Clip(c.text, width))
 	}
 	return b.String()
 }
@@ -220,8 +221,8 @@ func paint(text, with string, color bool) string {
 func wrap(width int, color bool, c cell) []string {
 	var lines []string
 	line := ""
-	for _, word := range strings.Fields(ascii(c.text)) {
-		word = clip(word, width)
+	for _, word := range strings.Fields(escape.ASCII(c.text)) {
+		word = escape.Clip(word, width)
 		switch {
 		case line == "":
 			line = word
@@ -234,28 +235,6 @@ func wrap(width int, color bool, c cell) []string {
 	return append(lines, paint(line, c.color, color))
 }
 
-// clip cuts s, which is ASCII but for what a server may have put into a note, to n columns.
-func clip(s string, n int) string {
-	s = ascii(s)
-	if len(s) <= n {
-		return s
-	}
-	if n <= 3 {
-		return s[:n]
-	}
-	return s[:n-2] + ".."
-}
-
-// ascii replaces what a terminal might take for a command or draw wider than one column.
-func ascii(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return '?'
-		}
-		return r
-	}, s)
-}
-
 // clock is a duration as 1:05 or 2:03:04.
 func clock(d time.Duration) string {
 	secs := int(max(d, 0) / time.Second)
@@ -263,17 +242,4 @@ func clock(d time.Duration) string {
 		return fmt.Sprintf("%d:%02d:%02d", h, secs/60%60, secs%60)
 	}
 	return fmt.Sprintf("%d:%02d", secs/60, secs%60)
-}
-
-// short is a figure in about three digits.
-func short(v float64) string {
-	switch abs := math.Abs(v); {
-	case v == 0:
-		return "0"
-	case abs >= 99.95:
-		return fmt.Sprintf("%.0f", v)
-	case abs >= 9.995:
-		return fmt.Sprintf("%.1f", v)
-	}
-	return fmt.Sprintf("%.2f", v)
 }

@@ -1,4 +1,7 @@
-package report
+// Package live is the view of a run in progress: what is counted while requests go (progress.go), how it is drawn
+// (snapshot.go), the output it shares with messages (console.go) and the lines vLLM prints ahead of its block
+// (preamble.go). Package bench feeds it; views of finished runs are in package report. Read this file first.
+package live
 
 import (
 	"bytes"
@@ -14,8 +17,8 @@ import (
 	"spate/internal/call"
 )
 
-// LiveOptions say what the output of a live view can do.
-type LiveOptions struct {
+// Options say what the output of a live view can do.
+type Options struct {
 	TTY   bool
 	Color bool
 	Width func() int    // asked before each drawing, so that a resized window is followed; nil means 80
@@ -23,9 +26,9 @@ type LiveOptions struct {
 }
 
 // Terminal finds out what the file of this descriptor can do. getenv is asked for NO_COLOR and TERM.
-func Terminal(fd int, getenv func(string) string) LiveOptions {
+func Terminal(fd int, getenv func(string) string) Options {
 	tty := term.IsTerminal(fd) && getenv("TERM") != "dumb"
-	return LiveOptions{
+	return Options{
 		TTY:   tty,
 		Color: tty && getenv("NO_COLOR") == "",
 		Width: func() int {
@@ -52,7 +55,7 @@ const (
 // now and then. Whatever else goes to the same output during the run must go through Write, which
 // keeps it above the view.
 type Live struct {
-	opt  LiveOptions
+	opt  Options
 	snap func() Snapshot
 
 	mu    sync.Mutex
@@ -62,7 +65,7 @@ type Live struct {
 }
 
 // NewLive makes a view of what snap returns.
-func NewLive(w io.Writer, snap func() Snapshot, opt LiveOptions) *Live {
+func NewLive(w io.Writer, snap func() Snapshot, opt Options) *Live {
 	if opt.Width == nil {
 		opt.Width = func() int { return defaultWidth }
 	}

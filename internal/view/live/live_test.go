@@ -1,4 +1,4 @@
-package report
+package live
 
 import (
 	"bytes"
@@ -167,7 +167,7 @@ func TestLiveOnATerminal(t *testing.T) {
 		snap := snapshot()
 		var mu sync.Mutex
 		l := NewLive(scr, func() Snapshot { mu.Lock(); defer mu.Unlock(); return snap },
-			LiveOptions{TTY: true, Color: true, Width: func() int { return 60 }, Every: time.Millisecond})
+			Options{TTY: true, Color: true, Width: func() int { return 60 }, Every: time.Millisecond})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- l.Run(ctx) }()
@@ -221,7 +221,7 @@ func TestConsole(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
-			done <- c.Show(ctx, snapshot, LiveOptions{TTY: true, Width: func() int { return 60 }})
+			done <- c.Show(ctx, snapshot, Options{TTY: true, Width: func() int { return 60 }})
 		}()
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -248,7 +248,7 @@ func TestConsole(t *testing.T) {
 func TestLiveResize(t *testing.T) {
 	width := 100
 	var b bytes.Buffer
-	l := NewLive(&b, snapshot, LiveOptions{TTY: true, Width: func() int { return width }})
+	l := NewLive(&b, snapshot, Options{TTY: true, Width: func() int { return width }})
 	if err := l.draw(); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestLiveResize(t *testing.T) {
 func TestLiveWithoutATerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b bytes.Buffer
-		l := NewLive(&b, snapshot, LiveOptions{})
+		l := NewLive(&b, snapshot, Options{})
 		ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second)
 		defer cancel()
 		if err := l.Run(ctx); err != nil {
@@ -289,7 +289,7 @@ func TestLiveWithoutATerminal(t *testing.T) {
 func TestLiveOutputGone(t *testing.T) {
 	scr := newScreen(80)
 	scr.fail = errors.New("gone")
-	l := NewLive(scr, snapshot, LiveOptions{TTY: true})
+	l := NewLive(scr, snapshot, Options{TTY: true})
 	if err := l.Run(t.Context()); !errors.Is(err, scr.fail) {
 		t.Errorf("err = %v", err)
 	}
@@ -315,7 +315,7 @@ func TestNothingIsLeftAtTheEnd(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		snap := func() Snapshot { return Snapshot{Phase: "measuring", Done: 48, Left: 3 * time.Second} }
-		if err := NewLive(&out, snap, LiveOptions{TTY: tty, Every: time.Hour}).Run(ctx); err != nil {
+		if err := NewLive(&out, snap, Options{TTY: tty, Every: time.Hour}).Run(ctx); err != nil {
 			t.Fatal(err)
 		}
 		_, last, _ := strings.Cut(out.String(), "[0:00]")

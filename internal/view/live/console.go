@@ -1,4 +1,4 @@
-package report
+package live
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func (c *Console) Write(p []byte) (int, error) {
 }
 
 // Show shows a live view of what snap returns until ctx is done. An error means that the output is gone.
-func (c *Console) Show(ctx context.Context, snap func() Snapshot, opt LiveOptions) error {
+func (c *Console) Show(ctx context.Context, snap func() Snapshot, opt Options) error {
 	l := NewLive(c.w, snap, opt)
 	c.set(l)
 	defer c.set(nil)

@@ -1,4 +1,4 @@
-package report
+package live
 
 import (
 	"fmt"
@@ -11,8 +11,7 @@ import (
 // Preamble holds the lines vLLM prints ahead of the block while a run goes on. Each method prints
 // those of one moment.
 type Preamble struct {
-	Style          Style // empty means Head
-	ReadyTimeout   int   // seconds; 0 skips the check
+	ReadyTimeout   int // seconds; 0 skips the check
 	Warmups        int
 	RequestRate    float64
 	Burstiness     float64
@@ -24,15 +23,11 @@ type Preamble struct {
 
 // Ready goes ahead of the readiness check.
 func (p *Preamble) Ready(w io.Writer) error {
-	lines := []string{"Starting initial single prompt test run..."}
-	switch {
-	case p.Style == V6 || p.Style == V10:
-	case p.ReadyTimeout > 0:
-		lines = append(lines, fmt.Sprintf("Waiting for endpoint to become up in %d seconds", p.ReadyTimeout))
-	default:
-		lines = append(lines, "Skipping endpoint ready check.")
+	check := "Skipping endpoint ready check."
+	if p.ReadyTimeout > 0 {
+		check = fmt.Sprintf("Waiting for endpoint to become up in %d seconds", p.ReadyTimeout)
 	}
-	return printLines(w, lines)
+	return printLines(w, []string{"Starting initial single prompt test run...", check})
 }
 
 // Warmup goes ahead of the warm-up requests, if there are any.
@@ -53,12 +48,7 @@ func (p *Preamble) WarmedUp(w io.Writer) error {
 
 // Main goes ahead of the measured part.
 func (p *Preamble) Main(w io.Writer) error {
-	var lines []string
-	if p.Style == V6 || p.Style == V10 {
-		lines = append(lines, "Initial test run completed. Starting main benchmark run...")
-	} else {
-		lines = append(lines, "Starting main benchmark run...")
-	}
+	lines := []string{"Starting main benchmark run..."}
 	if p.RampUp != "" {
 		lines = append(lines,
 			fmt.Sprintf("Traffic ramp-up strategy: %s.", p.RampUp),
