@@ -107,6 +107,14 @@ func localHost(name string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
+// noLines says why a server's log gave nothing.
+func noLines(path string) string {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return "there is no such file"
+	}
+	return "no stats line of an engine came during the run; vLLM prints one each 10 s"
+}
+
 // observed puts what was seen into the result.
 func (s *session) observed() {
 	for _, f := range s.watch.fates {
@@ -114,7 +122,7 @@ func (s *session) observed() {
 		case f.Samples == 0 && f.Failed > 0:
 			s.note("no samples of the %s: %s", f.Source, f.Error)
 		case f.Samples == 0 && f.Source == observe.Log:
-			s.note("--server-log %s: no stats line of an engine came during the run; vLLM prints one each 10 s", s.Config.Observe.ServerLog)
+			s.note("--server-log %s: %s", s.Config.Observe.ServerLog, noLines(s.Config.Observe.ServerLog))
 		}
 	}
 	s.run.Observe(s.watch.samples, s.watch.fates, s.Config.Observe.PricePerHour)

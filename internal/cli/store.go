@@ -15,6 +15,7 @@ import (
 	"spate/internal/result"
 	"spate/internal/result/runs"
 	"spate/internal/result/store"
+	"spate/internal/safe/infile"
 	"spate/internal/safe/secret"
 	"spate/internal/settings/config"
 	"spate/internal/view/listing"
@@ -101,9 +102,18 @@ func openStore(ctx context.Context, p Process, said string) (*store.Store, error
 		return nil, errors.New("SPATE_STORE=none: there is no store; name one with --store")
 	}
 	if !store.Exists(where) {
-		return nil, fmt.Errorf("there is no store at %s yet: spate bench and spate import make it", where)
+		return nil, noStore(said, where)
 	}
 	return store.Open(ctx, where)
+}
+
+// noStore says that the store is not there: a mistake where the command line named it.
+func noStore(said, where string) error {
+	const text = "there is no store at %s yet: spate bench and spate import make it"
+	if said != "" {
+		return infile.Missing(text, where)
+	}
+	return fmt.Errorf(text, where)
 }
 
 // withStore runs a command's work on the open store.

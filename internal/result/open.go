@@ -41,20 +41,11 @@ func Open(dir string) (*Run, error) {
 	return run, nil
 }
 
-// missing is an error about a file or folder that is not there, in words of its own.
-type missing struct{ error }
-
-func (m missing) Is(target error) bool { return target == fs.ErrNotExist }
-func (m missing) Unwrap() error        { return m.error }
-
-// Missing says that what a user named is not there; errors.Is finds fs.ErrNotExist in it.
-func Missing(format string, args ...any) error { return missing{fmt.Errorf(format, args...)} }
-
 // checkFolder names the mistake in a path that is no run folder.
 func checkFolder(dir string) error {
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Missing("run folder %s does not exist", dir)
+		return infile.Missing("run folder %s does not exist", dir)
 	}
 	if err != nil {
 		return fmt.Errorf("open run folder: %w", err)

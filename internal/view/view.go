@@ -79,14 +79,13 @@ func html(w io.Writer, set []runs.Entry, o *Options) error {
 	if err != nil {
 		return err
 	}
-	opt := page.Options{Title: o.Title, Says: says(set, o.Table), Explain: reasons(set), Pivot: pivot}
+	opt := page.Options{Title: o.Title, Says: says(set, o.Table), Explain: reasons(set, curve.Names(set)), Pivot: pivot}
 	return page.Write(w, set, opt)
 }
 
-// reasons are why the figures are what they are, a section for each result that something is known of.
-func reasons(set []runs.Entry) []page.Section {
+// reasons are why the figures are what they are, a section for each result that something is known of, under its name.
+func reasons(set []runs.Entry, names []string) []page.Section {
 	var out []page.Section
-	names := curve.Names(set)
 	for i := range set {
 		s := page.Section{Title: names[i], Run: set[i].ID}
 		for _, c := range explain.Brief(&set[i].Result, set[i].Run) {
@@ -141,10 +140,10 @@ func markdown(w io.Writer, set []runs.Entry, o *Options) error {
 	return nil
 }
 
-// limits are the explanations in one section.
+// limits are the explanations in one section, each with the verdict on the run it is about.
 func limits(set []runs.Entry) []page.Section {
 	out := page.Section{Title: "What limited it"}
-	for _, s := range reasons(set) {
+	for _, s := range reasons(set, curve.Legend(set)) {
 		out.Sentences = append(out.Sentences, s.Title+": "+strings.Join(s.Sentences, " "))
 	}
 	return []page.Section{out}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/safe/infile"
 	"spate/internal/token/tokenizer"
 )
 
@@ -65,7 +66,7 @@ func (c *Config) locate() error {
 	if len(c.HF.Hubs) > 0 {
 		where = c.HF.Hubs[0]
 	}
-	return fmt.Errorf("%s is not on this machine; looked at:\n  %s\nspate downloads nothing. Either\n  hf download --repo-type dataset %s\nputs it into %s, where it is found, "+
+	return infile.Missing("%s is not on this machine; looked at:\n  %s\nspate downloads nothing. Either\n  hf download --repo-type dataset %s\nputs it into %s, where it is found, "+
 		"or copy its files into a folder and give that: --dataset-path FOLDER --hf-name %s", c.Path, strings.Join(looked, "\n  "), c.Path, where, c.Path)
 }
 

@@ -105,7 +105,7 @@ func (in *reader) check(paths []string) error {
 		_, err := os.Stat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			all = append(all, result.Missing("%s does not exist%s", path, NearestFile(path)))
+			all = append(all, infile.Missing("%s does not exist%s", path, NearestFile(path)))
 		case err != nil:
 			all = append(all, fmt.Errorf("open: %w", err))
 		}

@@ -9,9 +9,9 @@ import (
 	"regexp"
 	"strconv"
 
-	"spate/internal/result"
 	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
+	"spate/internal/safe/infile"
 )
 
 // Finder finds the results a user means by whatever names results: files and folders, ids of the store
@@ -83,7 +83,7 @@ func (f *Finder) one(ctx context.Context, ref string) ([]runs.Entry, error) {
 	} else {
 		id, err := f.store.ID(ctx, ref)
 		if errors.Is(err, ErrUnknown) {
-			return nil, result.Missing("%s is neither a file nor a folder: %w%s", ref, err, runs.NearestFile(ref))
+			return nil, infile.Missing("%s is neither a file nor a folder: %w%s", ref, err, runs.NearestFile(ref))
 		}
 		if err != nil {
 			return nil, err
@@ -116,9 +116,9 @@ func (f *Finder) open(ctx context.Context, ref string) error {
 	case f.store != nil:
 		return nil
 	case f.Where == "" || f.Where == None:
-		return result.Missing("%s does not exist, and there is no store to look in", ref)
+		return infile.Missing("%s does not exist, and there is no store to look in", ref)
 	case !Exists(f.Where):
-		return result.Missing("%s is neither a file nor a folder, and there is no store at %s yet%s", ref, f.Where, runs.NearestFile(ref))
+		return infile.Missing("%s is neither a file nor a folder, and there is no store at %s yet%s", ref, f.Where, runs.NearestFile(ref))
 	}
 	var err error
 	f.store, err = Open(ctx, f.Where)

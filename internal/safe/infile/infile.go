@@ -21,6 +21,15 @@ const (
 	Unbounded    = 0 // for files that are read piece by piece
 )
 
+// missing is an error about a file or folder that is not there, in words of its own.
+type missing struct{ error }
+
+func (m missing) Is(target error) bool { return target == fs.ErrNotExist }
+func (m missing) Unwrap() error        { return m.error }
+
+// Missing says that what a user named is not there; errors.Is finds fs.ErrNotExist in it.
+func Missing(format string, args ...any) error { return missing{fmt.Errorf(format, args...)} }
+
 // Open opens a regular file of at most so many bytes; Unbounded is without a limit.
 func Open(path string, most int64) (*os.File, error) {
 	info, err := os.Stat(path)

@@ -93,6 +93,7 @@ func TestMissingFiles(t *testing.T) {
 		"bench --base-url https://127.0.0.1:1 --ca-cert /nope.pem --model m", "bench --sim /nope.json", "report /nope", "explain /nope", "import /nope",
 		"compare /nope /nope2", "calibrate /nope", "predict --profile /nope.json", "sweep /nope.yaml", "tune /nope.yaml", "plan --slo p99_ttft<1s --rate 1 --profiles /nope.json",
 		"dataset stats /nope.jsonl", "sim --script /nope.json", "record --sort /nope.jsonl",
+		"bench --sim --dataset-name hf --dataset-path nobody/nope", "list --store /nope.db", "bench --sim --dataset-name sharegpt --dataset-path /nope.json --dry-run", "explain-diff /nope /nope2",
 	} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()

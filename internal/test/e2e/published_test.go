@@ -86,7 +86,7 @@ func TestPublishedDatasetLines(t *testing.T) {
 			}
 		})
 	}
-	missing := prepare(t, env, "bench", "serve", "--dry-run", "--model", "m", "--port", "1", "--dataset-name", "hf", "--dataset-path", "openai/gsm8k").want(cli.ExitFailed)
+	missing := prepare(t, env, "bench", "serve", "--dry-run", "--model", "m", "--port", "1", "--dataset-name", "hf", "--dataset-path", "openai/gsm8k").want(cli.ExitUsage)
 	has(t, "what to get", missing.stderr, "openai/gsm8k is not on this machine", "hf download --repo-type dataset openai/gsm8k", "puts it into "+at("hf")+"/hub")
 }
 
