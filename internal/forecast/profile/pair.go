@@ -70,9 +70,29 @@ func (p *Profile) recompute(o Override) (*Profile, error) {
 
 // cluster is the simulated server of a computed profile.
 func (p *Profile) cluster(c *Cost, seed uint64) cluster.Config {
-	out := p.computed.Cluster(seed)
+	out := Computed(p.computed, seed)
 	for i := range out.Engines {
 		out.Engines[i].Sim.Blocks = c.Blocks
+	}
+	return out
+}
+
+// What surrounds the steps of an engine that was not measured: middle values of published profiles, as those of its
+// steps in engineconf.
+const (
+	tokenNS     = 2e3 // tokenizing one prompt token
+	jitterSigma = 0.04
+	hopNS       = 1.5e6 // HTTP and queues between client and engine
+	hostRate    = 20    // bytes per nanosecond between a GPU and the host's memory
+)
+
+// Computed is a deployment as sim/cluster runs it, with uncalibrated step times.
+func Computed(c *engineconf.Conf, seed uint64) cluster.Config {
+	front := cluster.Front{BaseNS: hopNS, RequestNS: 1e3 * c.Engine.EntryUS, TokenNS: tokenNS, Workers: 2, OutNS: 2e5}
+	out := cluster.Config{Front: front, Router: cluster.LeastLoaded, Lock: c.DP > 1 && c.ExpertParallel, Seed: seed}
+	model := c.Physical()
+	for range c.DP {
+		out.Engines = append(out.Engines, cluster.Engine{Sim: c.Sim, Model: model, Jitter: jitterSigma, SwapNS: float64(c.Budget.BlockBytes) / hostRate})
 	}
 	return out
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"spate/internal/settings/config"
+	"spate/internal/nearest"
 )
 
 //go:embed data/*.json
@@ -55,7 +55,7 @@ func Find(list []*Profile, name string) (*Profile, error) {
 			known, titles[alias] = append(known, alias), p.Title()
 		}
 	}
-	if near := config.Nearest(name, known); near != "" {
+	if near := nearest.Word(name, known); near != "" {
 		return nil, fmt.Errorf("no profile %q: did you mean %s?", name, titles[near])
 	}
 	return nil, fmt.Errorf("no profile %q; there are %s", name, strings.Join(names, ", "))

@@ -109,7 +109,7 @@ func FromPair(model, gpu string, seed uint64) (*Server, error) {
 		if err != nil {
 			return nil, err
 		}
-		conf := c.Cluster(seed)
+		conf := profile.Computed(c, seed)
 		conf.Log = time.Hour
 		return &Variant{
 			Shape: Shape{TP: sh.TP, MaxSeqs: c.Seqs, MaxTokens: c.Tokens}, Configs: []cluster.Config{conf}, model: m.Name,

@@ -138,7 +138,7 @@ func (v *Virtual) cluster(set suggest.Settings, seed uint64) (cluster.Config, er
 		if err != nil {
 			return cl, err
 		}
-		cl = c.Cluster(seed)
+		cl = profile.Computed(c, seed)
 	default:
 		if cl, err = v.measured(s, seed); err != nil {
 			return cl, err

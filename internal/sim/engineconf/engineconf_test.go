@@ -13,8 +13,6 @@ import (
 
 	"spate/internal/sim"
 	"spate/internal/sim/catalog"
-	"spate/internal/sim/cluster"
-	"spate/internal/sim/kv"
 	"spate/internal/sim/latency"
 )
 
@@ -261,59 +259,6 @@ func TestPublishedCommands(t *testing.T) {
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%s: %v, want %s", line, err, want)
 		}
-	}
-}
-
-// TestPhysicalAgainstPublished: without any calibration, decode times of published H100 runs come out
-// within 8 % on average. Rows: model, parallelism, prompt and answer lengths, arrivals per second, TPOT.
-func TestPhysicalAgainstPublished(t *testing.T) {
-	worst, sum := 0.0, 0.0
-	rows := []struct {
-		line    string
-		in, out int
-		rate    float64
-		tpot    float64
-	}{
-		{"Llama-2-7b-hf", 592, 247, 5, 7.26},
-		{"Llama-2-7b-hf", 592, 247, 10, 8.89},
-		{"Llama-2-7b-hf", 575, 248, 20, 16.62},
-		{"CodeLlama-34b-hf --tp 2", 593, 247, 5, 14.50},
-		{"CodeLlama-34b-hf --tp 2", 574, 248, 20, 17.00},
-		{"Llama-2-70b-hf --tp 4", 593, 247, 10, 19.05},
-		{"Llama-2-70b-hf --tp 4", 575, 248, 20, 22.09},
-		{"Mixtral-8x7B-v0.1 --tp 2", 589, 247, 5, 18.11},
-		{"Mixtral-8x7B-v0.1 --tp 2", 571, 248, 20, 20.51},
-	}
-	for _, r := range rows {
-		c := resolve(t, r.line+" --gpu H100 --engine-version 0.15.1 --max-num-seqs 128 --max-num-batched-tokens 2048 --max-model-len 4096")
-		cl, err := cluster.New(c.Cluster(1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var calls []cluster.Call
-		for i := range int(30 * r.rate) {
-			own := uint64(1000 + i)
-			calls = append(calls, cluster.Call{
-				At: time.Duration(float64(i) / r.rate * 1e9), Out: r.out,
-				Prompt: []kv.Segment{{Stream: uint64(i % 9), Len: r.in * 9 / 10 / 16 * 16}, {Stream: own, Len: r.in - r.in*9/10/16*16}},
-			})
-		}
-		res, err := cl.Run(cluster.Load{Calls: cluster.Calls(calls)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var tpot float64
-		for i := range res.Requests {
-			q := &res.Requests[i]
-			tpot += float64(q.Last-q.First) / 1e6 / float64(q.Got-1) / float64(len(res.Requests))
-		}
-		off := tpot/r.tpot - 1
-		sum += math.Abs(off)
-		worst = max(worst, math.Abs(off))
-		t.Logf("%-28s rate %2.0f: %5.2f ms, measured %5.2f, %+.0f %%", r.line, r.rate, tpot, r.tpot, 100*off)
-	}
-	if mean := sum / float64(len(rows)); mean > 0.08 || worst > 0.15 {
-		t.Errorf("mean error %.0f %%, worst %.0f %%", 100*mean, 100*worst)
 	}
 }
 

@@ -2,7 +2,6 @@ package engineconf
 
 import (
 	"spate/internal/sim/catalog"
-	"spate/internal/sim/cluster"
 	"spate/internal/sim/latency"
 )
 
@@ -17,10 +16,6 @@ const (
 	eagerLayerNS   = 160e3
 	requestNS      = 12e3 // per request and step: sampling, detokenizing
 	reduceShare    = 0.7  // of a link's rate, in an all-reduce
-	tokenNS        = 2e3  // tokenizing one prompt token
-	jitterSigma    = 0.04
-	hopNS          = 1.5e6 // HTTP and queues between client and engine
-	hostRate       = 20    // bytes per nanosecond between a GPU and the host's memory
 )
 
 // Shape is what the model asks of the hardware.
@@ -100,21 +95,6 @@ func (c *Conf) graphLimit() int {
 	default:
 		return 512
 	}
-}
-
-// Front is the way in and out of the engine.
-func (c *Conf) Front() cluster.Front {
-	return cluster.Front{BaseNS: hopNS, RequestNS: 1e3 * c.Engine.EntryUS, TokenNS: tokenNS, Workers: 2, OutNS: 2e5}
-}
-
-// Cluster is the deployment as sim/cluster runs it, with uncalibrated step times.
-func (c *Conf) Cluster(seed uint64) cluster.Config {
-	out := cluster.Config{Front: c.Front(), Router: cluster.LeastLoaded, Lock: c.DP > 1 && c.ExpertParallel, Seed: seed}
-	model := c.Physical()
-	for range c.DP {
-		out.Engines = append(out.Engines, cluster.Engine{Sim: c.Sim, Model: model, Jitter: jitterSigma, SwapNS: float64(c.Budget.BlockBytes) / hostRate})
-	}
-	return out
 }
 
 // stepMargin is how much more than its profiled peak a full step may need: the allocator's

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/forecast/profile"
 	"spate/internal/sim"
 	"spate/internal/sim/catalog"
 	"spate/internal/sim/cluster"
@@ -109,7 +110,7 @@ func (o *Options) deployment() (*engineconf.Conf, cluster.Config, error) {
 	if err != nil {
 		return nil, cluster.Config{}, err
 	}
-	return conf, conf.Cluster(o.Seed), nil
+	return conf, profile.Computed(conf, o.Seed), nil
 }
 
 // named fills in what a name such as Qwen3-8B@H100 stands for; flags win.
