@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"spate/internal/forecast/calibrate"
-	"spate/internal/forecast/evidence"
 	"spate/internal/forecast/predict"
 	"spate/internal/result"
 )
@@ -26,7 +25,7 @@ type calibrateOptions struct {
 	only   string
 	cross  bool
 	seed   uint64
-	given  evidence.Given
+	given  calibrate.Given
 	prefix bool
 	cold   bool
 }
@@ -88,9 +87,9 @@ func (o *calibrateOptions) run(p Process, args []string) error {
 		o.given.Server.PrefixCaching = &o.prefix
 	}
 	note := func(format string, a ...any) { say(p.Stderr, format+"\n", a...) }
-	in, err := (&evidence.Reader{ReadFile: p.ReadFile, Stdin: p.Stdin, Given: o.given, Note: note}).Gather(args)
+	in, err := (&calibrate.Reader{ReadFile: p.ReadFile, Stdin: p.Stdin, Given: o.given, Note: note}).Gather(args)
 	if err != nil {
-		if _, given := errors.AsType[*evidence.GivenError](err); given {
+		if _, given := errors.AsType[*calibrate.GivenError](err); given {
 			return usage{"spate calibrate", err}
 		}
 		return err

@@ -14,7 +14,7 @@ var levels = []struct {
 	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"selftest/accuracy", "selftest/alarms", "result/harvest", "result/interop", "forecast/profile", "sim/wall", "load/dataset", "trial"}},
 	{"views; what was not measured; a simulated server", []string{"judge/explain", "forecast/predict", "result/runs", "search/capacity", "sim/instance"}},
 	{"fitting the simulator; asking it what to run; results side by side", []string{"forecast/calibrate", "selftest/trials", "judge/compare", "view/curve", "settings/dialect", "forecast/sizing", "view/report", "result/store", "view/table"}},
-	{"one whole run; charts without a browser; what users have as rows", []string{"bench", "forecast/evidence", "search/sweep", "view/listing", "view/page", "view/picture"}},
+	{"one whole run; charts without a browser; what users have as rows", []string{"bench", "search/sweep", "view/listing", "view/page", "view/picture"}},
 	{"who makes runs; server flags", []string{"search/tune", "trial/executor", "view"}},
 	{"commands", []string{"cli"}},
 	{"programs and house rules", []string{"cmd/spate", "test/archtest", "test/attack", "test/doctest", "test/e2e", "test/gotest", "token/tokenizer/conform", "token/chat/conformance"}},
@@ -82,7 +82,7 @@ var touching = []string{
 
 // timeless packages never read a clock or wait: the same input gives the same output, at any time.
 var timeless = []string{
-	"load/arrow", "view/chart", "judge/compare", "settings/config", "view/curve", "host/enginelog", "safe/escape", "forecast/evidence", "judge/explain", "figure", "settings/flags", "result/harvest", "result/interop", "load/build", "judge/metrics", "nearest", "view/page", "view/picture", "pytext", "rng", "load/schedule", "send/http1", "search/suggest", "safe/secret", "judge/stats", "view/table", "token/tokenizer", "token/chat", "load/trace", "judge/verdict", "load/workload",
+	"load/arrow", "view/chart", "judge/compare", "settings/config", "view/curve", "host/enginelog", "safe/escape", "judge/explain", "figure", "settings/flags", "result/harvest", "result/interop", "load/build", "judge/metrics", "nearest", "view/page", "view/picture", "pytext", "rng", "load/schedule", "send/http1", "search/suggest", "safe/secret", "judge/stats", "view/table", "token/tokenizer", "token/chat", "load/trace", "judge/verdict", "load/workload",
 	"sim", "sim/catalog", "sim/cluster", "sim/des", "sim/engineconf", "sim/kv", "sim/latency",
 }
 

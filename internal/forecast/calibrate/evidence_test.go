@@ -1,4 +1,4 @@
-package evidence
+package calibrate
 
 import (
 	"bytes"
@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"spate/internal/forecast/calibrate"
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/result/harvest"
@@ -96,7 +95,7 @@ INFO 09-03 12:00:00 [x.py:1] # GPU blocks: 1000, # CPU blocks: 4681
 // truth is a server whose step time is known: it differs from what is expected by these factors.
 func truth(t testing.TB) (latency.Reference, map[string]float64) {
 	t.Helper()
-	m, err := calibrate.NewModel("x", facts())
+	m, err := NewModel("x", facts())
 	if err != nil {
 		t.Fatal(err)
 	}

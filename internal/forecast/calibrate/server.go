@@ -1,4 +1,4 @@
-package evidence
+package calibrate
 
 import (
 	"cmp"
@@ -60,7 +60,7 @@ func stated(e *runs.Entry) Server {
 	ctx := e.Result.Context
 	s := Server{Version: ctx.Text("engine_version"), Flags: map[string]string{}}
 	s.KVTokens, _ = whole(ctx.Text("kv_cache_tokens"))
-	s.KVGiB, _ = number(ctx.Text("kv_cache_memory_gib"))
+	s.KVGiB, _ = readNumber(ctx.Text("kv_cache_memory_gib"))
 	if f, ok := ctx.Get("server_arguments"); ok {
 		args, _ := f.Value.(map[string]any)
 		for k, v := range args {

@@ -1,9 +1,4 @@
-// Package evidence turns what users have into what calibration takes: results of any benchmark tool
-// become rows (rows.go), an engine's log of its steps becomes parameters of the step time (regress.go),
-// and its start-up lines say what the server is (startup.go). Nothing is guessed: what a result lacks is
-// named, with the flag that supplies it. Results come from package runs; the rows go to calibrate. The
-// command line opens the files. Start with Collect.
-package evidence
+package calibrate
 
 import (
 	"bufio"
@@ -135,7 +130,7 @@ func (s *logScan) end() []*Log {
 func parseStep(text string) (Step, bool) {
 	s := Step{Usage: -1}
 	_, text, _ = strings.Cut(text, "Iteration(")
-	ms, ok := number(after(text, "elapsed time: "))
+	ms, ok := readNumber(after(text, "elapsed time: "))
 	if !ok || !strings.HasPrefix(strings.TrimLeft(after(text, "elapsed time: "), "0123456789."), " ms") || ms > 1e9 {
 		return s, false
 	}
@@ -156,7 +151,7 @@ func parseStep(text string) (Step, bool) {
 		*p.to = n
 	}
 	s.DecodeTokens = max(s.DecodeTokens, s.Decodes)
-	if pct, ok := number(after(text, "KV cache usage: ")); ok && pct <= 100 {
+	if pct, ok := readNumber(after(text, "KV cache usage: ")); ok && pct <= 100 {
 		s.Usage = pct / 100
 	}
 	return s, s.Elapsed > 0 && s.PromptTokens+s.DecodeTokens > 0
@@ -169,7 +164,7 @@ func after(text, mark string) string {
 }
 
 // number reads the number a text begins with, with commas between its digits.
-func number(text string) (float64, bool) {
+func readNumber(text string) (float64, bool) {
 	n := 0
 	for n < len(text) && (text[n] >= '0' && text[n] <= '9' || text[n] == '.' || text[n] == ',') {
 		n++
@@ -183,7 +178,7 @@ const maxCount = 1 << 31
 
 // whole reads the whole number a text begins with.
 func whole(text string) (int, bool) {
-	v, ok := number(text)
+	v, ok := readNumber(text)
 	return int(min(v, maxCount)), ok && v == float64(int64(v)) && v < maxCount
 }
 

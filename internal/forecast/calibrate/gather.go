@@ -1,4 +1,4 @@
-package evidence
+package calibrate
 
 import (
 	"bytes"
@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 
-	"spate/internal/forecast/calibrate"
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/result"
@@ -210,9 +209,9 @@ var ownFiles = []string{result.RecordsFile, result.ResultFile, result.RunFile, r
 
 // Calibrate fits rows, with what steps tell; servers that only logged steps get a profile from these. The source is
 // filled in.
-func (in *Material) Calibrate(opt calibrate.Options) (*calibrate.Outcome, error) {
+func (in *Material) Calibrate(opt Options) (*Outcome, error) {
 	opt.Source, opt.Digest = in.source, in.digest
-	known := map[string][]calibrate.Known{}
+	known := map[string][]Known{}
 	var alone []*profile.Profile
 	for _, name := range slices.Sorted(maps.Keys(in.steps)) {
 		r, err := Regress(name, in.File.Engines[name], in.steps[name])
@@ -229,11 +228,11 @@ func (in *Material) Calibrate(opt calibrate.Options) (*calibrate.Outcome, error)
 		alone = append(alone, prof)
 	}
 	if len(in.File.Rows) == 0 {
-		return &calibrate.Outcome{Profiles: alone}, nil
+		return &Outcome{Profiles: alone}, nil
 	}
-	run := func() (*calibrate.Outcome, error) { return calibrate.Run(in.File, opt) }
+	run := func() (*Outcome, error) { return Run(in.File, opt) }
 	if len(known) > 0 {
-		run = func() (*calibrate.Outcome, error) { return calibrate.RunKnown(in.File, known, opt) }
+		run = func() (*Outcome, error) { return RunKnown(in.File, known, opt) }
 	}
 	done, err := run()
 	if err != nil {

@@ -1,4 +1,4 @@
-package evidence
+package calibrate
 
 import (
 	"errors"
@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"spate/internal/forecast/calibrate"
 	"spate/internal/forecast/profile"
 	"spate/internal/judge/stats"
 	"spate/internal/rng"
@@ -23,7 +22,7 @@ type Regression struct {
 	values []float64 // of all parameters
 	root   [][]float64
 	free   []int // parameters among them that root is about
-	model  *calibrate.Model
+	model  *Model
 }
 
 // Fitted is one parameter of the step time.
@@ -56,7 +55,7 @@ var errFew = errors.New("too few steps")
 // Regress finds the step time of a server from its steps. kvTokens is the size of its KV cache, which
 // turns usage into tokens read; without it the cost of reading KV stays at its expectation.
 func Regress(name string, facts profile.Facts, steps []Step) (*Regression, error) {
-	m, err := calibrate.NewModel(name, facts)
+	m, err := NewModel(name, facts)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +105,7 @@ func usable(steps []Step, size, block, window int) ([]latency.Batch, []float64) 
 
 // design is the regression's table: what one unit of each parameter adds to each step.
 type design struct {
-	params []calibrate.Param
+	params []Param
 	use    []int       // parameters that any step depends on
 	x      [][]float64 // by step, in the order of use
 	rest   []float64   // what the other parameters add
@@ -114,7 +113,7 @@ type design struct {
 }
 
 // newDesign asks the model what each parameter adds, by differences: it is linear in them.
-func newDesign(m *calibrate.Model, batches []latency.Batch, y []float64) *design {
+func newDesign(m *Model, batches []latency.Batch, y []float64) *design {
 	d := &design{params: m.Params(), y: y}
 	at := make([]float64, len(d.params))
 	for i := range d.params {
@@ -153,7 +152,7 @@ func newDesign(m *calibrate.Model, batches []latency.Batch, y []float64) *design
 }
 
 // unit is a difference large enough to show in whole nanoseconds.
-func unit(p *calibrate.Param) float64 {
+func unit(p *Param) float64 {
 	if p.Linear {
 		return p.SD
 	}
@@ -161,14 +160,14 @@ func unit(p *calibrate.Param) float64 {
 }
 
 // stepModel is the step time without its floor, which would hide small parts.
-func stepModel(m *calibrate.Model, values []float64) *latency.Reference {
+func stepModel(m *Model, values []float64) *latency.Reference {
 	c := m.Cost(values)
 	c.Step.MinNS = 0
 	return &c.Step
 }
 
 // spread is how far a parameter may be from its expectation.
-func spread(p *calibrate.Param) float64 {
+func spread(p *Param) float64 {
 	if p.Linear {
 		return p.SD
 	}
@@ -205,7 +204,7 @@ func (r *Regression) solve(d *design) {
 }
 
 // bound is the least a parameter can be. Costs that a server may not have go down to nothing.
-func bound(p *calibrate.Param) float64 {
+func bound(p *Param) float64 {
 	if p.Linear {
 		return p.Low
 	}
@@ -304,8 +303,8 @@ func (r *Regression) record(d *design, pinned []bool, inverse [][]float64) {
 }
 
 // Known are the parameters that the steps determine, for a fit of the rest.
-func (r *Regression) Known() []calibrate.Known {
-	var out []calibrate.Known
+func (r *Regression) Known() []Known {
+	var out []Known
 	for _, f := range r.Params {
 		if !f.Determined {
 			continue
@@ -316,7 +315,7 @@ func (r *Regression) Known() []calibrate.Known {
 		} else {
 			sd = max(sd, floorSD)
 		}
-		out = append(out, calibrate.Known{Name: f.Name, Value: f.Value, SD: sd})
+		out = append(out, Known{Name: f.Name, Value: f.Value, SD: sd})
 	}
 	return out
 }

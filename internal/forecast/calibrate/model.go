@@ -10,7 +10,7 @@ import (
 )
 
 // Model is one server's cost as a function of its parameters, for those who know more about them than
-// rows tell (package evidence).
+// rows tell (regress.go).
 type Model struct {
 	fam  *Family
 	base profile.Profile

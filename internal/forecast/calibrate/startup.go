@@ -1,4 +1,4 @@
-package evidence
+package calibrate
 
 import (
 	"maps"
@@ -72,17 +72,17 @@ var startLines = []struct {
 	}},
 	{" blocks: ", readBlocks},
 	{"Available KV cache memory", func(s *Server, text string) (ok bool) {
-		s.KVGiB, ok = number(after(text, "Available KV cache memory: "))
+		s.KVGiB, ok = readNumber(after(text, "Available KV cache memory: "))
 		return ok
 	}},
 	{"Maximum concurrency for", func(s *Server, text string) bool {
 		n, ok := whole(after(text, "Maximum concurrency for "))
-		x, fine := number(after(text, "per request: "))
+		x, fine := readNumber(after(text, "per request: "))
 		s.Length, s.Requests = n, x
 		return ok && fine && n > 0
 	}},
 	{"Model loading took", func(s *Server, text string) (ok bool) {
-		s.WeightsGiB, ok = number(after(text, "Model loading took "))
+		s.WeightsGiB, ok = readNumber(after(text, "Model loading took "))
 		return ok
 	}},
 	{"max_total_num_tokens=", readSGLang},
