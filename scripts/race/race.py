@@ -593,8 +593,8 @@ def main():
 
 
 def pick(things, words):
-    """Those whose name has one of the words."""
-    return [t for t in things if not words or any(w.strip().lower() in t.name.lower() for w in words.split(","))]
+    """Those whose name, without commas, has one of the words."""
+    return [t for t in things if not words or any(w.strip().lower() in t.name.lower().replace(",", "") for w in words.split(","))]
 
 
 def install(clients):
