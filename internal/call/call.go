@@ -69,6 +69,7 @@ const (
 	FaultCutoff  Fault = "cutoff"       // still running when the grace period ended
 	FaultStopped Fault = "interrupted"  // the run was stopped: given up, or never sent
 	FaultLocal   Fault = "client"       // spate itself could not send it
+	FaultLost    Fault = "worker_lost"  // was due from a worker that is gone: whether it was sent is not known
 )
 
 // Named is what people call a failure: the status of an answer that has one, else the fault.
@@ -189,7 +190,8 @@ type Record struct {
 	Session string
 	Turn    int
 	Model   string
-	Target  int // index of the base URL it went to
+	Target  int    // index of the base URL it went to
+	Worker  string // who sent it, where several share a load
 	Labels  map[string]string
 
 	Due        time.Duration // when the schedule wanted it sent; in a closed loop, when its slot became free

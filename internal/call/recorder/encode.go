@@ -27,6 +27,7 @@ func appendRecord(dst []byte, r *call.Record, text bool) []byte {
 	dst = appendInt(dst, "turn", int64(r.Turn))
 	dst = appendText(dst, "model", r.Model)
 	dst = appendInt(dst, "target", int64(r.Target))
+	dst = appendText(dst, "worker", r.Worker)
 	dst = appendLabels(dst, r.Labels)
 	dst = appendStamps(dst, r)
 	dst = appendChunks(dst, r.Chunks)

@@ -30,7 +30,7 @@ func drawRecord(t *rapid.T) call.Record {
 	}
 	r := call.Record{
 		ID: num("id"), Name: text("name"), Attempt: num("attempt"), Retried: rapid.Bool().Draw(t, "retried"),
-		Phase: call.Phase(text("phase")), Session: text("session"), Turn: num("turn"), Model: text("model"), Target: num("target"),
+		Phase: call.Phase(text("phase")), Session: text("session"), Turn: num("turn"), Model: text("model"), Target: num("target"), Worker: text("worker"),
 		Due: stamp("due"), Dispatched: stamp("dispatched"), Started: stamp("started"), Sent: stamp("sent"),
 		FirstByte: stamp("firstByte"), Headers: stamp("headers"), FirstToken: stamp("firstToken"),
 		FirstText: stamp("firstText"), LastToken: stamp("lastToken"), LastEvent: stamp("lastEvent"), End: stamp("end"),

@@ -119,9 +119,9 @@ func countsOf(r *call.Record) [14]*int {
 	}
 }
 
-func wordsOf(r *call.Record) [11]*string {
+func wordsOf(r *call.Record) [12]*string {
 	return [...]*string{
-		(*string)(&r.Phase), (*string)(&r.Outcome), (*string)(&r.Fault), &r.Model, &r.Finish,
+		(*string)(&r.Phase), (*string)(&r.Outcome), (*string)(&r.Fault), &r.Model, &r.Finish, &r.Worker,
 		(*string)(&r.Asked.From), (*string)(&r.In.From), (*string)(&r.Out.From), (*string)(&r.Cached.From), (*string)(&r.Reason.From), (*string)(&r.ToolOut.From),
 	}
 }

@@ -215,6 +215,7 @@ type wire struct {
 	Turn    int               `json:"turn"`
 	Model   string            `json:"model"`
 	Target  int               `json:"target"`
+	Worker  string            `json:"worker"`
 	Labels  map[string]string `json:"labels"`
 
 	Due        *time.Duration `json:"due_ns"`
@@ -329,7 +330,7 @@ func (w *wire) record(chunks []call.Chunk) call.Record {
 	}
 	return call.Record{
 		ID: *w.ID, Name: w.Name, Attempt: w.Attempt, Retried: w.Retried, Phase: w.Phase,
-		Session: w.Session, Turn: w.Turn, Model: w.Model, Target: w.Target, Labels: w.Labels,
+		Session: w.Session, Turn: w.Turn, Model: w.Model, Target: w.Target, Worker: w.Worker, Labels: w.Labels,
 		Due: at(w.Due), Dispatched: at(w.Dispatched), Started: at(w.Started), Sent: at(w.Sent),
 		FirstByte: at(w.FirstByte), Headers: at(w.Headers), FirstToken: at(w.FirstToken),
 		FirstText: at(w.FirstText), LastToken: at(w.LastToken), LastEvent: at(w.LastEvent), End: at(w.End),

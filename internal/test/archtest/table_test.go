@@ -6,7 +6,7 @@ var levels = []struct {
 	about    string
 	packages []string
 }{
-	{"words; opening files; vocabulary, arithmetic", []string{"call", "safe/escape", "safe/infile", "judge/stats", "nearest", "pytext", "rng", "safe/secret"}},
+	{"words; opening files; vocabulary, arithmetic", []string{"call", "load/deal", "safe/escape", "safe/infile", "judge/stats", "nearest", "pytext", "rng", "safe/secret"}},
 	{"every figure's formula; parts of an engine", []string{"load/arrow", "host/enginelog", "load/media", "judge/metrics", "send/http1", "send/protocol", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "token/tokenizer", "token/chat", "load/trace"}},
 	{"what to send, when, to whom; what came back; the names of figures; an engine", []string{"view/chart", "send/client", "figure", "host/launch", "host/probe", "send/proxy", "call/recorder", "load/schedule", "search/suggest", "sim", "load/workload"}},
 	{"sending, judging, settings; engines at work", []string{"settings/config", "send/driver", "host/observe", "sim/cluster", "judge/verdict", "view/live"}},
@@ -82,7 +82,7 @@ var touching = []string{
 
 // timeless packages never read a clock or wait: the same input gives the same output, at any time.
 var timeless = []string{
-	"load/arrow", "view/chart", "judge/compare", "settings/config", "view/curve", "host/enginelog", "safe/escape", "judge/explain", "figure", "settings/flags", "result/harvest", "result/interop", "load/build", "judge/metrics", "nearest", "view/page", "view/picture", "pytext", "rng", "load/schedule", "send/http1", "search/suggest", "safe/secret", "judge/stats", "view/table", "token/tokenizer", "token/chat", "load/trace", "judge/verdict", "load/workload",
+	"load/arrow", "load/deal", "view/chart", "judge/compare", "settings/config", "view/curve", "host/enginelog", "safe/escape", "judge/explain", "figure", "settings/flags", "result/harvest", "result/interop", "load/build", "judge/metrics", "nearest", "view/page", "view/picture", "pytext", "rng", "load/schedule", "send/http1", "search/suggest", "safe/secret", "judge/stats", "view/table", "token/tokenizer", "token/chat", "load/trace", "judge/verdict", "load/workload",
 	"sim", "sim/catalog", "sim/cluster", "sim/des", "sim/engineconf", "sim/kv", "sim/latency",
 }
 
