@@ -29,16 +29,16 @@ const enoughWords = 64
 // without a tokenizer of our own. Prompts of such words have the asked length whatever their number, so
 // runs that are bounded by time need not ask during the measurement. It reports false where the server's
 // tokenizer has no such words, or counts several in a row otherwise than one by one.
-func (s *session) serverWords(ctx context.Context, w *workload.Config) (bool, error) {
-	if !s.tokens.remote || !w.MakesText() || w.IDs {
+func (t *tenant) serverWords(ctx context.Context, w *workload.Config) (bool, error) {
+	if !t.tokens.remote || !w.MakesText() || w.IDs {
 		return false, nil
 	}
-	ctx, cancel := s.untilStopped(ctx)
+	ctx, cancel := t.untilStopped(ctx)
 	defer cancel()
 	all := workload.Candidates()
 	single := make([]bool, len(all))
-	err := s.parallel(ctx, len(all), func(ctx context.Context, i int) error {
-		n, err := s.serverCount(ctx, all[i]+" "+all[i])
+	err := t.parallel(ctx, len(all), func(ctx context.Context, i int) error {
+		n, err := t.serverCount(ctx, all[i]+" "+all[i])
 		single[i] = n == 2
 		return err
 	})
@@ -54,46 +54,46 @@ func (s *session) serverWords(ctx context.Context, w *workload.Config) (bool, er
 	if len(words) < enoughWords {
 		return false, nil
 	}
-	together, err := s.serverCount(ctx, strings.Join(words, " "))
+	together, err := t.serverCount(ctx, strings.Join(words, " "))
 	if err != nil || together != len(words) {
 		return false, err
 	}
 	if w.Salt != "" {
-		n, err := s.serverCount(ctx, w.Salt+" "+words[0])
+		n, err := t.serverCount(ctx, w.Salt+" "+words[0])
 		if err != nil {
 			return false, err
 		}
 		w.SaltLen = n - 1
 	}
 	w.Words = words
-	s.note("prompts are made of %d words that the server's /tokenize counts as one token each: no tokenizer for %s is on this machine", len(words), s.target.model)
+	t.note("prompts are made of %d words that the server's /tokenize counts as one token each: no tokenizer for %s is on this machine", len(words), t.target.model)
 	return true, nil
 }
 
 // serverCount is the length of a text by the server's tokenizer.
-func (s *session) serverCount(ctx context.Context, text string) (int, error) {
-	ids, err := s.control.Tokenize(ctx, s.target.served, text, false)
+func (t *tenant) serverCount(ctx context.Context, text string) (int, error) {
+	ids, err := t.control.Tokenize(ctx, t.target.served, text, false)
 	return len(ids), err
 }
 
 // align makes the lengths of synthetic prompts exact by the server's own count. With a local
 // tokenizer one prompt is checked and the rest only if it differs, as vLLM does; without one, every
 // prompt is measured and cut or lengthened.
-func (s *session) align(ctx context.Context, l *load) error {
-	c := s.Config
+func (t *tenant) align(ctx context.Context, l *load) error {
+	c := t.Config
 	synthetic := c.Dataset.Name == config.DatasetRandom || c.Dataset.Name == config.DatasetRepetition
-	if !synthetic || c.Body.PromptTokenIDs || s.tokens.skipped || c.Load.NumPrompts == 0 {
+	if !synthetic || c.Body.PromptTokenIDs || t.tokens.skipped || c.Load.NumPrompts == 0 {
 		return nil
 	}
 	first, err := l.first(ctx)
 	if err != nil {
 		return err
 	}
-	ids, err := s.control.Tokenize(ctx, s.target.served, first.Prompt.Text, false)
+	ids, err := t.control.Tokenize(ctx, t.target.served, first.Prompt.Text, false)
 	if err != nil {
 		return nil //nolint:nilerr // the server has no /tokenize: lengths are checked against its usage afterwards
 	}
-	if len(ids) == first.In.N && !s.tokens.remote {
+	if len(ids) == first.In.N && !t.tokens.remote {
 		return nil
 	}
 	limit := alignUnasked
@@ -101,31 +101,31 @@ func (s *session) align(ctx context.Context, l *load) error {
 		limit = alignAsked
 	}
 	if n := c.Load.NumPrompts; n > limit {
-		s.note("%d prompts are too many to bring to their exact length with the server's /tokenize (%d are not): lengths are "+
+		t.note("%d prompts are too many to bring to their exact length with the server's /tokenize (%d are not): lengths are "+
 			"approximate, and true ones are taken from the server's usage", n, limit)
 		return nil
 	}
 	if c.Load.NumPrompts >= 200 {
-		s.say("bringing %d prompts to their exact length with the server's tokenizer", c.Load.NumPrompts)
+		t.say("bringing %d prompts to their exact length with the server's tokenizer", c.Load.NumPrompts)
 	}
-	if !s.tokens.remote {
-		s.note("the server's tokenizer counts differently (%d tokens for %d): prompts are cut to length with its /tokenize", len(ids), first.In.N)
+	if !t.tokens.remote {
+		t.note("the server's tokenizer counts differently (%d tokens for %d): prompts are cut to length with its /tokenize", len(ids), first.In.N)
 	}
 	all, err := l.source.peek(ctx, c.Load.NumPrompts)
 	if err != nil {
 		return fmt.Errorf("make requests: %w", err)
 	}
-	ctx, cancel := s.untilStopped(ctx)
+	ctx, cancel := t.untilStopped(ctx)
 	defer cancel()
 	l.aligned = true
-	if s.tokens.remote {
-		s.note("prompts are brought to their length with the server's /tokenize")
+	if t.tokens.remote {
+		t.note("prompts are brought to their length with the server's /tokenize")
 	}
-	return s.parallel(ctx, len(all), func(ctx context.Context, i int) error { return s.alignOne(ctx, &all[i]) })
+	return t.parallel(ctx, len(all), func(ctx context.Context, i int) error { return t.alignOne(ctx, &all[i]) })
 }
 
 // parallel asks the server n questions, several at a time, until one fails.
-func (s *session) parallel(ctx context.Context, n int, ask func(ctx context.Context, i int) error) error {
+func (t *tenant) parallel(ctx context.Context, n int, ask func(ctx context.Context, i int) error) error {
 	gate := make(chan struct{}, alignParallel)
 	var wg sync.WaitGroup
 	var once sync.Once
@@ -145,7 +145,7 @@ func (s *session) parallel(ctx context.Context, n int, ask func(ctx context.Cont
 		})
 	}
 	wg.Wait()
-	if s.stopping() {
+	if t.stopping() {
 		return call.ErrInterrupted
 	}
 	if first != nil {
@@ -158,10 +158,10 @@ func (s *session) parallel(ctx context.Context, n int, ask func(ctx context.Cont
 const alignRounds = 5
 
 // alignOne brings one prompt to its length by the server's count.
-func (s *session) alignOne(ctx context.Context, r *call.Request) error {
+func (t *tenant) alignOne(ctx context.Context, r *call.Request) error {
 	want := r.In.N
 	for range alignRounds {
-		ids, err := s.control.Tokenize(ctx, s.target.served, r.Prompt.Text, false)
+		ids, err := t.control.Tokenize(ctx, t.target.served, r.Prompt.Text, false)
 		if err != nil {
 			return err
 		}
@@ -170,10 +170,10 @@ func (s *session) alignOne(ctx context.Context, r *call.Request) error {
 		case len(ids) == want:
 			return nil
 		case len(ids) > want:
-			if r.Prompt.Text, err = s.control.Detokenize(ctx, s.target.served, ids[:want]); err != nil {
+			if r.Prompt.Text, err = t.control.Detokenize(ctx, t.target.served, ids[:want]); err != nil {
 				return err
 			}
-		case !s.tokens.remote:
+		case !t.tokens.remote:
 			return nil // shorter ones are left, as vLLM does
 		default:
 			r.Prompt.Text += " " + head(r.Prompt.Text, want-len(ids))

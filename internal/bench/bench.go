@@ -2,8 +2,8 @@
 // and observers together, and turns what they saw into a result. It is the only place that knows the
 // whole pipeline. cli calls Run with settings from config and prints what comes back.
 //
-// Read Run first; each step has a file: target.go, tokens.go, load.go, observe.go, save.go. A run of
-// several tenants is a session for each below one for all: tenants.go.
+// Read Run first; each step has a file: tenants.go, target.go, tokens.go, load.go, observe.go, save.go.
+// A session is the run; what it sends belongs to its tenants, of which a plain run has one.
 package bench
 
 import (
@@ -61,11 +61,6 @@ type Outcome struct {
 type session struct {
 	Job
 	clock   call.Clock
-	client  *client.Client
-	control *client.Control
-	target  *target
-	tokens  *tokens
-	load    *load
 	watch   *watch
 	run     *result.Run
 	folder  *result.Folder
@@ -74,8 +69,10 @@ type session struct {
 	writing sync.WaitGroup // of what is written beside the run
 	notes   []string
 
-	tenants  []*session // of a run of several; each has its own settings, target, tokens and load
-	tenant   *tenant    // which of them this session is; nil for the run itself
+	tenants  []*tenant  // who sends: one or more
+	named    []*tenant  // those of them that a result has rows for: none of a plain run
+	whole    *tenant    // what is asked, shown and judged once for all of them
+	heading  string     // of a plan
 	starting sync.Mutex // guards the tenants' beginnings
 	planning sync.Mutex // guards the plan on disk
 
@@ -120,9 +117,6 @@ func (s *session) shareConsole() {
 
 // hold says that there is something to write from now on; letGo that it is written.
 func (s *session) hold() {
-	if s.tenant != nil {
-		s = s.tenant.lead
-	}
 	if s.Hold != nil {
 		s.holding.Do(func() { s.release = s.Hold() })
 	}
@@ -171,42 +165,49 @@ func (s *session) preparing(ctx context.Context) (_ context.Context, prepared fu
 	}
 }
 
-// assemble puts target, tokenizer, client and load together.
+// assemble puts target, tokenizer, client and load of every tenant together.
 func (s *session) assemble(ctx context.Context) error {
-	if len(s.Config.Tenants) > 0 {
-		return s.assembleTenants(ctx)
+	s.newTenants()
+	for i, t := range s.tenants {
+		if err := t.assemble(ctx, s.tenants[:i]); err != nil {
+			return t.err(err)
+		}
 	}
-	if err := s.meet(ctx); err != nil {
+	s.join()
+	return nil
+}
+
+func (t *tenant) assemble(ctx context.Context, earlier []*tenant) error {
+	err := t.meet(ctx)
+	if err != nil {
 		return err
 	}
-	var err error
-	s.target.client.Pulse = &s.pulse
-	if s.client, err = client.New(s.target.client); err != nil {
+	if err := t.shareClient(earlier); err != nil {
 		return err
 	}
-	s.load, err = s.newLoad(ctx)
+	t.load, err = t.newLoad(ctx)
 	return err
 }
 
 // meet finds the server, its model and a tokenizer for it.
-func (s *session) meet(ctx context.Context) error {
-	err := s.checkServerLog()
+func (t *tenant) meet(ctx context.Context) error {
+	err := t.checkServerLog()
 	if err != nil {
 		return err
 	}
-	if s.target, err = newTarget(s.Config, s.Getenv); err != nil {
+	if t.target, err = newTarget(t.Config, t.Getenv); err != nil {
 		return err
 	}
-	if s.control, err = client.NewControl(s.target.client); err != nil {
+	if t.control, err = client.NewControl(t.target.client); err != nil {
 		return err
 	}
-	if err := s.discover(ctx); err != nil {
+	if err := t.discover(ctx); err != nil {
 		return err
 	}
-	if s.tokens, err = s.loadTokens(ctx); err != nil {
+	if t.tokens, err = t.loadTokens(ctx); err != nil {
 		return err
 	}
-	s.target.client.Clock = s.clock
+	t.target.client.Clock = t.clock
 	return nil
 }
 
@@ -218,11 +219,13 @@ func (s *session) open() error {
 	}
 	s.run = &result.Run{
 		Schema: result.Schema, State: result.Running, Started: s.clock.Start(), Tool: "spate " + s.Version,
-		Command: s.Command, Config: settings, Environment: s.environment(), Server: s.target.describe(),
-		Plan: result.NewPlan(s.metricsRun(), s.load.text), Block: s.block(), Labels: labels(s.Config),
+		Command: s.Command, Config: settings, Environment: s.environment(), Server: s.whole.target.describe(),
+		Plan: result.NewPlan(s.whole.metricsRun(), s.whole.load.text), Block: s.block(), Labels: labels(s.Config),
 	}
 	s.run.Plan.Judge = s.settings()
-	s.openTenants()
+	for _, t := range s.named {
+		s.run.Tenants = append(s.run.Tenants, t.row())
+	}
 	if s.Config.Output.NoOutput {
 		s.memory = recorder.NewSpill("")
 		return nil
@@ -256,7 +259,7 @@ func (s *session) measure(ctx context.Context) (driver.Result, error) {
 	if counts == nil {
 		counts = &driver.Live{}
 	}
-	progress := live.NewProgress(s.load.expect)
+	progress := live.NewProgress(s.whole.load.expect)
 	if s.Config.Output.UI != config.UINone {
 		s.pulse.First = progress.First
 		progress.Watch(s.pulse.Tokens.Load)
@@ -275,38 +278,28 @@ func (s *session) measure(ctx context.Context) (driver.Result, error) {
 	return res, err
 }
 
-// drive sends what is to be sent; cfg has what all tenants of a run share.
-func (s *session) drive(ctx context.Context, cfg driver.Config, progress *live.Progress) (driver.Result, error) {
-	if s.tenants != nil {
-		return s.driveTenants(ctx, cfg, progress)
+// drive sends what the tenant has to send; cfg has what all tenants of a run share.
+func (t *tenant) drive(ctx context.Context, cfg driver.Config, progress *live.Progress) (err error) {
+	cfg.Plan, cfg.Source, cfg.Warmup, cfg.Ahead = t.load.plan, t.load.source, t.load.warmup, t.load.ahead
+	cfg.Doer, cfg.Settle, cfg.Began, cfg.Grace = counted{sender{t}, progress}, t.settle, t.began, t.Config.Load.GracePeriod
+	if t.res, err = driver.Run(ctx, cfg); t.res.Aborted != "" {
+		t.res.Aborted = t.mark + t.whyAborted(t.res.Aborted, t.res.Refusal)
 	}
-	cfg.Plan, cfg.Source, cfg.Warmup, cfg.Ahead = s.load.plan, s.load.source, s.load.warmup, s.load.ahead
-	cfg.Doer, cfg.Settle, cfg.Began, cfg.Grace = counted{s.doer(), progress}, s.settle, s.began, s.Config.Load.GracePeriod
-	return driver.Run(ctx, cfg)
-}
-
-// doer is the client as it speaks for this session.
-func (s *session) doer() driver.Doer {
-	if s.tenant != nil {
-		return voice{s.client, s.tenant.name, s.target.client.Backend, &s.target.client.Body}
-	}
-	return s.client
+	return t.err(err)
 }
 
 // settle completes a record.
-func (s *session) settle(r *call.Record) {
-	s.tokens.settle(r)
-	if s.tenant != nil {
-		s.tenant.sign(r)
-	}
+func (t *tenant) settle(r *call.Record) {
+	t.tokens.settle(r)
+	t.sign(r)
 }
 
 // warmConnections opens connections before requests are due. A client that several tenants share needs
 // as many as all of them together: they start at the same moment.
 func (s *session) warmConnections(ctx context.Context) {
 	want := map[*client.Client]int{}
-	for _, p := range s.parts() {
-		want[p.client] += p.load.connections
+	for _, t := range s.tenants {
+		want[t.client] += t.load.connections
 	}
 	for _, c := range s.clients() {
 		if err := c.Warm(ctx, want[c]); err != nil {
@@ -338,15 +331,12 @@ func (o *Outcome) Close() error { return o.kept.Close() }
 func (s *session) conclude(res driver.Result) (*Outcome, error) {
 	recs := s.memory
 	r := s.run
-	r.Plan.Start = s.measuredFrom(res)
-	r.Plan.End = result.LastEnd(recs, r.Plan.Start)
-	s.boundTenants(recs)
-	r.Plan.Due = 0 // every due request has a record
+	s.bound(recs)
 	r.Ended = s.clock.Start().Add(res.End)
 	r.State = result.Complete
 	switch {
-	case res.Aborted != "" && !s.allSent(res.Tally):
-		r.State, r.Aborted = result.Aborted, s.whyAborted(res.Aborted, res.Refusal)
+	case res.Aborted != "":
+		r.State, r.Aborted = result.Aborted, res.Aborted
 	case res.Stopped:
 		r.State = result.Interrupted
 	}
@@ -357,8 +347,10 @@ func (s *session) conclude(res driver.Result) (*Outcome, error) {
 	if text := r.Undone(); text != "" {
 		s.note("%s", text)
 	}
-	s.noteOddities(res)
-	s.noteTurns(recs)
+	s.noteOddities()
+	for _, t := range s.tenants {
+		t.noteTurns(recs)
+	}
 	r.Verdict = s.judge(&r.Summary)
 	s.hintFailures(&r.Verdict, r.Summary.Failures.Kinds)
 	out := &Outcome{Run: r, kept: recs, Unmet: append(unmet(s.Config.Check.SLO, &r.Summary), unmetTenants(r)...)}
@@ -373,50 +365,45 @@ func (s *session) conclude(res driver.Result) (*Outcome, error) {
 }
 
 // began keeps when the measured part began, beside the run, for the case that this process is killed.
-func (s *session) began(at time.Duration) {
-	s.hold()
-	if s.load.plan.Due != nil {
-		at += s.load.offset
+func (t *tenant) began(at time.Duration) {
+	t.hold()
+	if t.load.plan.Due != nil {
+		at += t.load.offset
 	}
-	if s.tenant != nil {
-		s.tenant.lead.watch.measuring(at)
-		s.tenant.lead.tenantBegan(s.tenant.place, at)
+	t.watch.measuring(at)
+	t.starting.Lock()
+	t.start = at
+	t.starting.Unlock()
+	if t.folder == nil {
 		return
 	}
-	s.watch.measuring(at)
-	if s.folder == nil {
-		return
-	}
-	s.writing.Go(func() {
-		if err := s.folder.Began(s.run, at); err != nil {
-			s.say("note: %v", err)
+	t.writing.Go(func() {
+		t.planning.Lock() // one file at a time, and the last one to write knows all
+		defer t.planning.Unlock()
+		planned, first := t.begun()
+		if err := t.folder.Began(planned, first); err != nil {
+			t.say("note: %v", err)
 		}
 	})
 }
 
 // measuredFrom is where the measured part begins: the origin of its schedule in an open loop, as vLLM
 // counts it, and the first measured request in a closed one.
-func (s *session) measuredFrom(res driver.Result) time.Duration {
-	if s.tenants != nil {
-		return s.firstTenantFrom()
+func (t *tenant) measuredFrom() time.Duration {
+	switch {
+	case t.load.plan.Due != nil:
+		return t.res.Start + t.load.offset
+	case t.res.Measure == call.Unset:
+		return t.res.Start
 	}
-	if s.load.plan.Due != nil {
-		return res.Start + s.load.offset
-	}
-	if res.Measure == call.Unset {
-		return res.Start
-	}
-	return res.Measure
+	return t.res.Measure
 }
 
 // noteOddities says what a reader should know about how the run went.
-func (s *session) noteOddities(res driver.Result) {
-	for _, p := range s.parts() {
-		if p.tenant != nil {
-			res = p.tenant.res
-		}
-		if res.Starved > 0 && p.load.plan.Due != nil {
-			p.note("making prompts could not keep up %d times; those requests were late", res.Starved)
+func (s *session) noteOddities() {
+	for _, t := range s.tenants {
+		if t.res.Starved > 0 && t.load.plan.Due != nil {
+			t.note("making prompts could not keep up %d times; those requests were late", t.res.Starved)
 		}
 	}
 	var st client.Stats
@@ -430,21 +417,17 @@ func (s *session) noteOddities(res driver.Result) {
 	if st.InBand > 0 && s.Config.Client.Connect == config.ConnectAhead {
 		s.note("%d of %d connections were opened on demand because none was free", st.InBand, st.Dialed)
 	}
-	for _, p := range s.parts() {
-		if p.load.aligned { // its notes are about prompts made without a tokenizer, which are exact now
+	for _, t := range s.tenants {
+		if t.load.aligned { // its notes are about prompts made without a tokenizer, which are exact now
 			continue
 		}
-		for _, n := range p.load.source.Notes() {
-			p.note("%s", n)
+		for _, n := range t.load.source.Notes() {
+			t.note("%s", n)
 		}
 	}
 }
 
 func (s *session) note(format string, args ...any) {
-	if s.tenant != nil {
-		s.tenant.lead.note("tenant %s: %s", s.tenant.name, fmt.Sprintf(format, args...))
-		return
-	}
 	s.notes = append(s.notes, s.Config.Scrub(fmt.Sprintf(format, args...)))
 }
 
@@ -483,32 +466,32 @@ func (s *session) close() {
 	if s.finish != nil {
 		s.finish()
 	}
-	if s.tenants != nil {
-		for _, t := range s.tenants {
-			t.close()
-		}
-		return // what the run has is theirs
+	for _, t := range s.tenants {
+		t.close()
 	}
-	if s.load != nil {
-		_ = s.load.close()
+}
+
+func (t *tenant) close() {
+	if t.load != nil {
+		_ = t.load.close()
 	}
-	if s.client != nil && (s.tenant == nil || !s.tenant.guest) {
-		s.client.Close()
+	if t.client != nil && !t.guest {
+		t.client.Close()
 	}
-	if s.control != nil {
-		s.control.Close()
+	if t.control != nil {
+		t.control.Close()
 	}
 }
 
 // metricsRun is what the metrics need to know of the plan.
-func (s *session) metricsRun() metrics.Run {
-	c := s.Config
+func (t *tenant) metricsRun() metrics.Run {
+	c := t.Config
 	run := metrics.Run{
 		Requested: c.Load.NumPrompts, RequestRate: float64(c.Load.RequestRate), Percentiles: c.Output.Percentiles,
-		EndRule: metrics.LastChunk, Tokenizer: !s.tokens.skipped, SteadyThreshold: c.Check.SteadyThreshold,
+		EndRule: metrics.LastChunk, Tokenizer: !t.tokens.skipped, SteadyThreshold: c.Check.SteadyThreshold,
 		SteadyMinWindow: c.Check.SteadyMinWindow, NoSteady: c.Check.NoSteadyState, Seed: uint64(c.Load.Seed),
 	}
-	switch m := s.target.client.Backend.Manner(); {
+	switch m := t.target.client.Backend.Manner(); {
 	case m.Whole:
 		run.EndRule = metrics.Headers
 	case m.UsageEnds:
@@ -530,7 +513,7 @@ func (s *session) metricsRun() metrics.Run {
 
 // block is how vLLM's block is to look.
 func (s *session) block() result.Block {
-	b := result.Block{Percentiles: s.Config.Output.Percentiles, Tokenizer: !s.tokens.skipped}
+	b := result.Block{Percentiles: s.Config.Output.Percentiles, Tokenizer: !s.whole.tokens.skipped}
 	for _, m := range s.Config.Output.PercentileMetrics {
 		b.Metrics = append(b.Metrics, string(m))
 	}

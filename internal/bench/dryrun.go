@@ -21,80 +21,87 @@ const previewFor = 3 * time.Second
 func DryRun(ctx context.Context, job Job) error {
 	s := &session{Job: job}
 	defer s.close()
-	if len(s.Config.Tenants) > 0 {
-		return s.dryRunTenants(ctx)
-	}
 	ctx, prepared := s.preparing(ctx)
 	defer prepared()
-	lengths, err := s.rehearse(ctx)
-	if err != nil {
-		return err
+	s.newTenants()
+	if _, err := io.WriteString(s.Stdout, s.heading); err != nil {
+		return fmt.Errorf("write to standard output: %w", err)
 	}
-	return s.printPlan(s.Stdout, "Plan (nothing was sent)", lengths)
+	for _, t := range s.tenants {
+		lengths, err := t.rehearse(ctx)
+		if err != nil {
+			return t.err(err)
+		}
+		if err := t.printPlan(s.Stdout, lengths); err != nil {
+			return err
+		}
+		s.notes = nil // shown
+	}
+	return nil
 }
 
 // rehearse finds out what would be sent.
-func (s *session) rehearse(ctx context.Context) (lengths workload.Plan, err error) {
-	if s.target, err = newTarget(s.Config, s.Getenv); err != nil {
+func (t *tenant) rehearse(ctx context.Context) (lengths workload.Plan, err error) {
+	if t.target, err = newTarget(t.Config, t.Getenv); err != nil {
 		return lengths, err
 	}
-	if s.control, err = client.NewControl(s.target.client); err != nil {
+	if t.control, err = client.NewControl(t.target.client); err != nil {
 		return lengths, err
 	}
-	if s.Config.Model.ID == "" {
-		if err := s.discover(ctx); err != nil && ctx.Err() != nil {
+	if t.Config.Model.ID == "" {
+		if err := t.discover(ctx); err != nil && ctx.Err() != nil {
 			return lengths, err
 		} else if err != nil {
 			why, _, _ := strings.Cut(err.Error(), "\n")
-			s.note("the model is unknown (%s): the plan is made without its tokenizer; --model or --tokenizer names one", why)
+			t.note("the model is unknown (%s): the plan is made without its tokenizer; --model or --tokenizer names one", why)
 		}
 	}
-	s.target.choose()
-	if s.tokens, err = s.planTokens(ctx); err != nil {
+	t.target.choose()
+	if t.tokens, err = t.planTokens(ctx); err != nil {
 		return lengths, err
 	}
-	wcfg := s.workloadConfig()
-	if _, err = s.serverWords(ctx, &wcfg); err != nil {
+	wcfg := t.workloadConfig()
+	if _, err = t.serverWords(ctx, &wcfg); err != nil {
 		return lengths, err
 	}
 	looking, enough := context.WithTimeout(ctx, previewFor)
 	defer enough()
-	lengths, err = workload.Preview(ctx, wcfg, s.tokens.workload(), s.tokens.tmpl, looking.Done())
+	lengths, err = workload.Preview(ctx, wcfg, t.tokens.workload(), t.tokens.tmpl, looking.Done())
 	if err != nil {
 		return lengths, err
 	}
-	stream, err := workload.New(wcfg, s.tokens.workload(), s.tokens.tmpl)
+	stream, err := workload.New(wcfg, t.tokens.workload(), t.tokens.tmpl)
 	if err != nil {
 		return lengths, err
 	}
-	s.load = &load{source: &requests{Stream: stream}, expect: s.Config.Load.NumPrompts}
-	return lengths, s.plan(s.load)
+	t.load = &load{source: &requests{Stream: stream}, expect: t.Config.Load.NumPrompts}
+	return lengths, t.plan(t.load)
 }
 
 // planTokens is the tokenizer of a plan: a model that nobody named has none.
-func (s *session) planTokens(ctx context.Context) (*tokens, error) {
-	if s.target.model == "" && s.Config.Model.Tokenizer == "" {
-		return &tokens{skipped: s.Config.Model.SkipTokenizerInit}, nil
+func (t *tenant) planTokens(ctx context.Context) (*tokens, error) {
+	if t.target.model == "" && t.Config.Model.Tokenizer == "" {
+		return &tokens{skipped: t.Config.Model.SkipTokenizerInit}, nil
 	}
-	return s.loadTokens(ctx)
+	return t.loadTokens(ctx)
 }
 
-func (s *session) printPlan(w io.Writer, title string, p workload.Plan) error {
+func (t *tenant) printPlan(w io.Writer, p workload.Plan) error {
 	var b strings.Builder
-	c := s.Config
+	c := t.Config
 	row := func(label, format string, args ...any) {
 		fmt.Fprintf(&b, "%-18s %s\n", label, fmt.Sprintf(format, args...))
 	}
-	b.WriteString(title + "\n")
-	row("target", "%s%s, backend %s, model %s", hostOf(s.target.client.BaseURLs[0]), c.Target.Endpoint, s.target.backend, cmp.Or(s.target.served, "unknown"))
+	b.WriteString(t.title + "\n")
+	row("target", "%s%s, backend %s, model %s", hostOf(t.target.client.BaseURLs[0]), c.Target.Endpoint, t.target.backend, cmp.Or(t.target.served, "unknown"))
 	row("dataset", "%s, seed %d", c.Dataset.Name, c.Load.Seed)
-	row("load", "%s", s.load.text)
-	if s.load.expect > 0 && p.Sampled {
-		all := func(l workload.Lengths) float64 { return l.Mean() * float64(s.load.expect) }
-		row("requests", "%d", s.load.expect)
+	row("load", "%s", t.load.text)
+	if t.load.expect > 0 && p.Sampled {
+		all := func(l workload.Lengths) float64 { return l.Mean() * float64(t.load.expect) }
+		row("requests", "%d", t.load.expect)
 		row("input tokens", "about %.4g in all; of the first %d: %s", all(p.In), p.Requests, spread(p.In))
 		row("output tokens", "about %.4g in all; of the first %d: %s", all(p.Out), p.Requests, spread(p.Out))
-	} else if s.load.expect > 0 {
+	} else if t.load.expect > 0 {
 		row("requests", "%d", p.Requests)
 		row("input tokens", "%d in all; %s", p.In.Total(), spread(p.In))
 		row("output tokens", "%d in all; %s", p.Out.Total(), spread(p.Out))
@@ -108,8 +115,8 @@ func (s *session) printPlan(w io.Writer, title string, p workload.Plan) error {
 	} else if d := c.Load.WarmupDuration; d > 0 {
 		row("warm-up", "%v before", d)
 	}
-	s.printSchedule(row)
-	for _, n := range append(s.notes, p.Notes...) {
+	t.printSchedule(row)
+	for _, n := range append(t.notes, p.Notes...) {
 		row("note", "%s", n)
 	}
 	_, err := io.WriteString(w, c.Scrub(b.String()))
@@ -121,14 +128,14 @@ func spread(l workload.Lengths) string {
 }
 
 // printSchedule shows when requests are due, as a bar per second or wider.
-func (s *session) printSchedule(row func(string, string, ...any)) {
-	sum := s.load.plan.Summary()
+func (t *tenant) printSchedule(row func(string, string, ...any)) {
+	sum := t.load.plan.Summary()
 	switch {
-	case sum.Closed && s.load.plan.Until > 0:
-		row("expected time", "%v and what the last requests take", s.load.plan.Until)
+	case sum.Closed && t.load.plan.Until > 0:
+		row("expected time", "%v and what the last requests take", t.load.plan.Until)
 		return
 	case sum.Closed:
-		row("expected time", "until %d requests are done, %d at a time", sum.Count, s.load.plan.Slots)
+		row("expected time", "until %d requests are done, %d at a time", sum.Count, t.load.plan.Slots)
 		return
 	}
 	if sum.Sampled {
@@ -136,7 +143,7 @@ func (s *session) printSchedule(row func(string, string, ...any)) {
 	}
 	row("first due", "%v", sum.First.Round(time.Millisecond))
 	row("last due", "%v (%d requests, %.2f per second)", sum.Last.Round(time.Millisecond), sum.Count, sum.MeanRate)
-	row("expected time", "%v and what the last requests take", max(sum.Last, s.load.plan.Until).Round(time.Millisecond))
+	row("expected time", "%v and what the last requests take", max(sum.Last, t.load.plan.Until).Round(time.Millisecond))
 	most := 0
 	for _, n := range sum.PerBar {
 		most = max(most, n)

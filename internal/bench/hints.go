@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"spate/internal/call"
 	"spate/internal/host/probe"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"
@@ -17,20 +16,20 @@ const maxListed = 8
 
 // hint says what a refusal with this status is about and what to do, empty where the server's own words
 // must do.
-func (s *session) hint(status int) string {
+func (t *tenant) hint(status int) string {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		if s.Config.Target.APIKey == "" {
+		if t.Config.Target.APIKey == "" {
 			return "the server wants a key: set OPENAI_API_KEY or give --api-key"
 		}
 		return "the server refuses the key: see --api-key and OPENAI_API_KEY"
 	case http.StatusNotFound:
-		if has := modelList(s.target.info.Models); has != "" && !lists(s.target.info.Models, s.target.served) {
-			return fmt.Sprintf("the server has no model %q; it has %s: see --model and --served-model-name", s.target.served, has)
+		if has := modelList(t.target.info.Models); has != "" && !lists(t.target.info.Models, t.target.served) {
+			return fmt.Sprintf("the server has no model %q; it has %s: see --model and --served-model-name", t.target.served, has)
 		}
-		return "see --endpoint, which is " + s.Config.Target.Endpoint + ", and --model"
+		return "see --endpoint, which is " + t.Config.Target.Endpoint + ", and --model"
 	case http.StatusMethodNotAllowed:
-		return "see --endpoint, which is " + s.Config.Target.Endpoint + ", and --backend"
+		return "see --endpoint, which is " + t.Config.Target.Endpoint + ", and --backend"
 	}
 	return ""
 }
@@ -53,16 +52,16 @@ func modelList(models []probe.Model) string {
 
 // allSent reports whether every request there was to send came to its own end: failures that would have ended the run
 // then came too late to end anything.
-func (s *session) allSent(t call.Tally) bool {
-	l := &s.Config.Load
-	return len(s.tenants) == 0 && l.Duration == 0 && len(l.Stages) == 0 && t.Canceled == 0 && t.Dropped == 0 && t.Due >= l.NumPrompts
+func (t *tenant) allSent() bool {
+	l, sent := &t.Config.Load, &t.res.Tally
+	return l.Duration == 0 && len(l.Stages) == 0 && sent.Canceled == 0 && sent.Dropped == 0 && sent.Due >= t.load.expect
 }
 
 // hintFailures puts the way on first where most failures are refusals that have one.
 func (s *session) hintFailures(v *verdict.Verdict, kinds []metrics.FailureKind) {
 	for i := range v.Findings {
 		if f := &v.Findings[i]; f.Name == "failures" && f.Level != verdict.OK && len(kinds) > 0 {
-			if h := s.hint(kinds[0].Status); h != "" {
+			if h := s.whole.hint(kinds[0].Status); h != "" {
 				f.Hint = h + "; " + f.Hint
 			}
 		}
@@ -70,11 +69,11 @@ func (s *session) hintFailures(v *verdict.Verdict, kinds []metrics.FailureKind) 
 }
 
 // whyAborted is why failed requests ended the run, with the way on.
-func (s *session) whyAborted(why string, status int) string {
+func (t *tenant) whyAborted(why string, status int) string {
 	if f := verdict.RefusedFields(why); len(f) > 0 {
 		why += "; to leave that out: --extra-body." + strings.Join(f, " null --extra-body.") + " null"
 	}
-	if h := s.hint(status); h != "" {
+	if h := t.hint(status); h != "" {
 		why += "; " + h
 	}
 	return why

@@ -24,12 +24,12 @@ const firstFor = time.Minute
 
 // hosted reports whether the server looks like an API that somebody else runs: reached over https, and
 // saying nothing of an engine. Public is whether its name is one of the internet's.
-func (s *session) hosted() (hosted, public bool) {
-	if info := &s.target.info; info.Engine != "" || info.Version != "" || s.Config.Sim.Enabled || len(s.target.client.BaseURLs) == 0 {
+func (t *tenant) hosted() (hosted, public bool) {
+	if info := &t.target.info; info.Engine != "" || info.Version != "" || t.Config.Sim.Enabled || len(t.target.client.BaseURLs) == 0 {
 		return false, false
 	}
 	hosted, public = true, true
-	for _, base := range s.target.client.BaseURLs {
+	for _, base := range t.target.client.BaseURLs {
 		u, err := url.Parse(base)
 		hosted = hosted && err == nil && u.Scheme == "https"
 		public = public && err == nil && publicName(u.Hostname())
@@ -48,35 +48,35 @@ func publicName(host string) bool {
 
 // spareHosted leaves out what spate adds by itself and hosted APIs do not document. Answers may then be
 // shorter than asked for; what the user asks for by name is sent.
-func (s *session) spareHosted() {
-	body := &s.target.client.Body
-	if _, public := s.hosted(); public && body.IgnoreEOS && !s.Config.Has("ignore-eos") {
-		body.IgnoreEOS, s.Config.Body.IgnoreEOS = false, false
-		s.note("ignore_eos is not sent: this looks like a hosted API, which refuses it; answers may be shorter than asked for (--ignore-eos sends it)")
+func (t *tenant) spareHosted() {
+	body := &t.target.client.Body
+	if _, public := t.hosted(); public && body.IgnoreEOS && !t.Config.Has("ignore-eos") {
+		body.IgnoreEOS, t.Config.Body.IgnoreEOS = false, false
+		t.note("ignore_eos is not sent: this looks like a hosted API, which refuses it; answers may be shorter than asked for (--ignore-eos sends it)")
 	}
 }
 
 // learn sends a first request to a server of unknown ways, and leaves out what it refuses. A server that
 // would refuse every request is told before the run.
-func (s *session) learn(ctx context.Context) error {
-	if hosted, _ := s.hosted(); !hosted {
+func (t *tenant) learn(ctx context.Context) error {
+	if hosted, _ := t.hosted(); !hosted {
 		return nil
 	}
 	for {
-		rec, err := s.try(ctx, time.Now().Add(firstFor))
+		rec, err := t.try(ctx, time.Now().Add(firstFor))
 		if err != nil || rec.Outcome == call.OK {
 			return err
 		}
-		if !s.leaveOut(&rec) {
-			return s.refused(&rec)
+		if !t.leaveOut(&rec) {
+			return t.refused(&rec)
 		}
 	}
 }
 
 // leaveOut takes the fields that a server refuses out of every request, where spate put them there by
 // itself. It reports whether there was one: then another try is worth it.
-func (s *session) leaveOut(rec *call.Record) bool {
-	body := &s.target.client.Body
+func (t *tenant) leaveOut(rec *call.Record) bool {
+	body := &t.target.client.Body
 	left := map[string]any{}
 	if len(body.Extra) > 0 && json.Unmarshal(body.Extra, &left) != nil {
 		return false
@@ -90,7 +90,7 @@ func (s *session) leaveOut(rec *call.Record) bool {
 		left[f] = nil
 		switch f {
 		case "ignore_eos":
-			s.Config.Body.IgnoreEOS = false
+			t.Config.Body.IgnoreEOS = false
 		case "max_completion_tokens":
 			body.MaxTokens = true
 		}
@@ -103,24 +103,24 @@ func (s *session) leaveOut(rec *call.Record) bool {
 		return false
 	}
 	body.Extra = extra
-	s.client.SetBody(*body)
-	s.note("the server refuses %s: not sent (HTTP %d to a first request)", strings.Join(out, " and "), rec.Status)
+	t.client.SetBody(*body)
+	t.note("the server refuses %s: not sent (HTTP %d to a first request)", strings.Join(out, " and "), rec.Status)
 	return true
 }
 
 // refused is the error of a first request that every other would meet, too; nil where the next may fare
 // better.
-func (s *session) refused(rec *call.Record) error {
+func (t *tenant) refused(rec *call.Record) error {
 	switch rec.Status {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusUnprocessableEntity:
 	case http.StatusNotFound:
-		if has := modelList(s.target.info.Models); has == "" || lists(s.target.info.Models, s.target.served) {
+		if has := modelList(t.target.info.Models); has == "" || lists(t.target.info.Models, t.target.served) {
 			return nil // a server that is still starting may say so
 		}
 	default:
 		return nil
 	}
-	if h := s.hint(rec.Status); h != "" {
+	if h := t.hint(rec.Status); h != "" {
 		return fmt.Errorf("a first request was refused: %s; %s", rec.Err, h)
 	}
 	return fmt.Errorf("a first request was refused: %s", rec.Err)

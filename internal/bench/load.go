@@ -114,27 +114,27 @@ func (l *load) close() error {
 }
 
 // newLoad prepares the requests and the plan.
-func (s *session) newLoad(ctx context.Context) (*load, error) {
-	c := s.Config
-	wcfg := s.workloadConfig()
-	exact, err := s.serverWords(ctx, &wcfg)
+func (t *tenant) newLoad(ctx context.Context) (*load, error) {
+	c := t.Config
+	wcfg := t.workloadConfig()
+	exact, err := t.serverWords(ctx, &wcfg)
 	if err != nil {
 		return nil, err
 	}
-	stream, err := workload.New(wcfg, s.tokens.workload(), s.tokens.tmpl)
+	stream, err := workload.New(wcfg, t.tokens.workload(), t.tokens.tmpl)
 	if err != nil {
 		return nil, err
 	}
 	l := &load{source: &requests{Stream: stream, lora: lora(&c.Model, c.Load.Seed), mute: c.Target.Backend.Pools()}, expect: c.Load.NumPrompts}
 	if !exact {
-		if err := s.align(ctx, l); err != nil {
+		if err := t.align(ctx, l); err != nil {
 			return nil, errors.Join(err, l.close())
 		}
 	}
-	if err := s.plan(l); err != nil {
+	if err := t.plan(l); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
-	if err := s.warmup(ctx, l, wcfg); err != nil {
+	if err := t.warmup(ctx, l, wcfg); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
 	l.size(c)
@@ -159,9 +159,9 @@ func (l *load) size(c *config.Bench) {
 }
 
 // workloadConfig translates the dataset's settings.
-func (s *session) workloadConfig() workload.Config {
-	w := build.Workload(s.Config, func(p string) (workload.File, error) { return infile.Dataset(p) }, s.tokens.skipped)
-	w.HF.Look(s.Getenv, s.Home)
+func (t *tenant) workloadConfig() workload.Config {
+	w := build.Workload(t.Config, func(p string) (workload.File, error) { return infile.Dataset(p) }, t.tokens.skipped)
+	w.HF.Look(t.Getenv, t.Home)
 	return w
 }
 
@@ -200,10 +200,10 @@ func weighted(weights []float64, point float64) int {
 }
 
 // plan fixes when requests are due.
-func (s *session) plan(l *load) error {
+func (t *tenant) plan(l *load) error {
 	n := l.source.Count() // 0 when time alone bounds the run
 	l.expect = n
-	a, err := build.Planned(s.Config, n, l.source.Times)
+	a, err := build.Planned(t.Config, n, l.source.Times)
 	if err != nil {
 		return err
 	}
@@ -213,19 +213,19 @@ func (s *session) plan(l *load) error {
 
 // warmup puts warm-up requests ahead of the measured ones, at the same law, so that measurement
 // begins on a server that is already loaded. vLLM's warm-ups are copies of request 0.
-func (s *session) warmup(ctx context.Context, l *load, wcfg workload.Config) error {
-	c := &s.Config.Load
+func (t *tenant) warmup(ctx context.Context, l *load, wcfg workload.Config) error {
+	c := &t.Config.Load
 	switch {
 	case c.WarmupDuration > 0:
 		wcfg.Seed++ // other prompts than the measured ones, which stay as they would be without
 		wcfg.Endless = true
 		wcfg.NamePrefix += "warmup-"
-		stream, err := workload.New(wcfg, s.tokens.workload(), s.tokens.tmpl)
+		stream, err := workload.New(wcfg, t.tokens.workload(), t.tokens.tmpl)
 		if err != nil {
 			return err
 		}
-		l.warmup = &driver.Warmup{Source: s.warm(stream), For: c.WarmupDuration}
-	case c.NumWarmups > 0 && !s.burst():
+		l.warmup = &driver.Warmup{Source: t.warm(stream), For: c.WarmupDuration}
+	case c.NumWarmups > 0 && !t.burst():
 		first, err := l.first(ctx)
 		if err != nil {
 			return err
@@ -241,8 +241,8 @@ func (s *session) warmup(ctx context.Context, l *load, wcfg workload.Config) err
 }
 
 // warm is a warm-up's requests: others than the measured ones, made in the same way.
-func (s *session) warm(stream *workload.Stream) *requests {
-	return &requests{Stream: stream, lora: lora(&s.Config.Model, s.Config.Load.Seed+1), mute: s.Config.Target.Backend.Pools()}
+func (t *tenant) warm(stream *workload.Stream) *requests {
+	return &requests{Stream: stream, lora: lora(&t.Config.Model, t.Config.Load.Seed+1), mute: t.Config.Target.Backend.Pools()}
 }
 
 // shift puts the warm-up's due times ahead of the measured ones.
@@ -289,8 +289,8 @@ func (l *load) shift(c *config.Load) error {
 }
 
 // burst reports a plan that sends everything at once: there is nothing to hand a warm-up over to.
-func (s *session) burst() bool {
-	c := &s.Config.Load
+func (t *tenant) burst() bool {
+	c := &t.Config.Load
 	return c.RequestRate.Inf() && c.MaxConcurrency == nil && c.RampUp == "" && len(c.Stages) == 0
 }
 
@@ -307,21 +307,21 @@ func (s *session) warmUpDrained(ctx context.Context) error {
 	if s.folder != nil {
 		keep = append(keep, s.folder.Log)
 	}
-	for _, p := range s.parts() {
-		if err := p.warmUpBurst(ctx, recorder.Tee(keep...)); err != nil {
-			return err
+	for _, t := range s.tenants {
+		if err := t.warmUpBurst(ctx, recorder.Tee(keep...)); err != nil {
+			return t.err(err)
 		}
 	}
 	return s.preamble().WarmedUp(s.Stdout)
 }
 
 // warmUpBurst sends the warm-up of a burst; that of other loads goes ahead of them without a gap.
-func (s *session) warmUpBurst(ctx context.Context, keep recorder.Sink) error {
-	n := s.Config.Load.NumWarmups
-	if n <= 0 || !s.burst() {
+func (t *tenant) warmUpBurst(ctx context.Context, keep recorder.Sink) error {
+	n := t.Config.Load.NumWarmups
+	if n <= 0 || !t.burst() {
 		return nil
 	}
-	first, err := s.load.first(ctx)
+	first, err := t.load.first(ctx)
 	if err != nil {
 		return err
 	}
@@ -329,14 +329,14 @@ func (s *session) warmUpBurst(ctx context.Context, keep recorder.Sink) error {
 	if err != nil {
 		return err
 	}
-	s.hold()
+	t.hold()
 	res, err := driver.Run(ctx, driver.Config{
-		Plan: plan, Source: empty{}, Warmup: &driver.Warmup{Source: &copies{of: first}, N: n}, Doer: s.doer(),
-		Sink: keep, Clock: s.clock, Stop: s.Stop, Settle: s.settle, Grace: s.Config.Load.GracePeriod,
-		Abort: driver.Abort(s.Config.Load.AbortOnError),
+		Plan: plan, Source: empty{}, Warmup: &driver.Warmup{Source: &copies{of: first}, N: n}, Doer: sender{t},
+		Sink: keep, Clock: t.clock, Stop: t.Stop, Settle: t.settle, Grace: t.Config.Load.GracePeriod,
+		Abort: driver.Abort(t.Config.Load.AbortOnError),
 	})
 	if err == nil && res.Aborted != "" {
-		err = fmt.Errorf("warm-up: %s", s.whyAborted(res.Aborted, res.Refusal))
+		err = fmt.Errorf("warm-up: %s", t.whyAborted(res.Aborted, res.Refusal))
 	}
 	return err
 }

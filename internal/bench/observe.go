@@ -57,7 +57,7 @@ func (s *session) startWatch(ctx context.Context) *watch {
 	w.first = w.before
 	w.sampler = s.startObserving(ctx, w.first != nil)
 	w.watchSelf(s)
-	if slices.ContainsFunc(s.parts(), func(p *session) bool { return p.load.warmup != nil }) {
+	if slices.ContainsFunc(s.tenants, func(t *tenant) bool { return t.load.warmup != nil }) {
 		w.waiting.Go(func() { w.afterWarmUp(ctx, s) })
 	}
 	return w
@@ -154,7 +154,7 @@ func (s *session) scrape(ctx context.Context) ([]probe.Counters, error) {
 	case "off":
 		return nil, errors.New("not asked for")
 	case "auto", "":
-		for _, base := range s.target.client.BaseURLs {
+		for _, base := range s.whole.target.client.BaseURLs {
 			if page := base + "/metrics"; !slices.Contains(pages, page) {
 				pages = append(pages, page)
 			}
@@ -176,9 +176,9 @@ func (s *session) scrape(ctx context.Context) ([]probe.Counters, error) {
 // roundTrip measures how far away the server is. It is shown, never subtracted.
 func (s *session) roundTrip(ctx context.Context) *probe.RTT {
 	network, addr := "tcp", ""
-	if s.target.client.Unix != "" {
-		network, addr = "unix", s.target.client.Unix
-	} else if u, err := url.Parse(s.target.client.BaseURLs[0]); err == nil {
+	if s.whole.target.client.Unix != "" {
+		network, addr = "unix", s.whole.target.client.Unix
+	} else if u, err := url.Parse(s.whole.target.client.BaseURLs[0]); err == nil {
 		addr = u.Host
 		if u.Port() == "" {
 			addr = net.JoinHostPort(u.Hostname(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
@@ -218,7 +218,7 @@ func (s *session) environment() json.RawMessage {
 		Lag  *client.Lag  `json:"stamping_threads_lag,omitempty"`
 		RTT  *probe.RTT   `json:"round_trip,omitempty"`
 		Who  probe.Server `json:"server"`
-	}{Host: probe.ReadHost(s.Version), Who: s.target.info}
+	}{Host: probe.ReadHost(s.Version), Who: s.whole.target.info}
 	if s.watch != nil {
 		env.Self, env.RTT = &s.watch.seen, s.watch.rtt
 		env.Lag = s.watch.stampLag()
@@ -251,14 +251,11 @@ func (s *session) selfOf(p *probe.Self, lag *client.Lag, log recorder.Stats) *ve
 }
 
 // settings are the choices the verdict depends on.
-func (s *session) settings() verdict.Settings {
-	if s.tenants != nil {
-		return s.joinedSettings()
-	}
-	c := s.Config
-	v := verdict.Settings{OpenLoop: s.load.plan.Due != nil && !s.burst(), IgnoreEOS: c.Body.IgnoreEOS}
+func (t *tenant) settings() verdict.Settings {
+	c := t.Config
+	v := verdict.Settings{OpenLoop: t.load.plan.Due != nil && !t.burst(), IgnoreEOS: c.Body.IgnoreEOS}
 	v.SharedPrefix = sharesPrefixes(&c.Dataset)
-	v.Guessed = s.tokens != nil && s.tokens.local == nil && !s.tokens.remote
+	v.Guessed = t.tokens != nil && t.tokens.local == nil && !t.tokens.remote
 	if c.Has("metric-percentiles") {
 		v.Percentiles = c.Output.Percentiles
 	}
@@ -379,12 +376,12 @@ func (s *session) probe(ctx context.Context, n int) {
 		Prompt: call.Prompt{Text: "Hi"}, MaxOut: 1,
 	}
 	now := s.clock.Now()
-	rec := s.client.Do(ctx, &req)
+	rec := s.whole.client.Do(ctx, &req)
 	if rec.Outcome == call.Canceled {
 		return // the run is over
 	}
 	rec.Due, rec.Dispatched, rec.Started = now, now, now
-	s.tokens.settle(&rec)
+	s.whole.tokens.settle(&rec)
 	sinks := []recorder.Sink{s.memory}
 	if s.folder != nil {
 		sinks = append(sinks, s.folder.Log)

@@ -49,26 +49,28 @@ func sentAlike(t *testing.T, args []string) {
 	}
 	s := &session{Job: Job{Config: r.Bench, Stdout: io.Discard, Stderr: io.Discard, Getenv: func(string) string { return "" }}}
 	defer s.close()
-	if _, err := s.rehearse(t.Context()); err != nil {
+	s.newTenants()
+	one := s.tenants[0]
+	if _, err := one.rehearse(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	prompts := predict.Prompts{Tokenizer: s.tokens.local, Template: s.tokens.tmpl}
+	prompts := predict.Prompts{Tokenizer: one.tokens.local, Template: one.tokens.tmpl}
 	l, err := predict.NewLoad(r.Bench, prompts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var due []time.Duration
-	for at := range s.load.plan.Due {
+	for at := range one.load.plan.Due {
 		if due = append(due, at); len(due) > len(l.Requests) {
 			break
 		}
 	}
-	if len(due) != len(l.Requests) || s.load.text != l.Text || s.load.plan.Slots != l.Slots {
-		t.Fatalf("bench sends %d (%s), predict %d (%s)", len(due), s.load.text, len(l.Requests), l.Text)
+	if len(due) != len(l.Requests) || one.load.text != l.Text || one.load.plan.Slots != l.Slots {
+		t.Fatalf("bench sends %d (%s), predict %d (%s)", len(due), one.load.text, len(l.Requests), l.Text)
 	}
 	names := map[uint64]string{} // beginnings that predict gives the same name must be the same text
 	for i := range l.Requests {
-		req, err := s.load.source.Next(context.Background())
+		req, err := one.load.source.Next(context.Background())
 		if err != nil {
 			t.Fatalf("request %d: %v", i, err)
 		}
@@ -81,7 +83,7 @@ func sentAlike(t *testing.T, args []string) {
 			t.Fatalf("request %d: predict sends %d tokens in, %d out at %v; bench %d, %d at %v", i, in, got.Out, got.At, req.In.N, req.MaxOut, due[i])
 		}
 		text := req.Prompt.Text + string(req.Prompt.Messages)
-		if len(got.Prompt) < 2 || s.tokens.local != nil || text == "" {
+		if len(got.Prompt) < 2 || one.tokens.local != nil || text == "" {
 			continue
 		}
 		first := strings.Join(strings.Fields(text)[:min(16, len(strings.Fields(text)))], " ")
@@ -91,7 +93,7 @@ func sentAlike(t *testing.T, args []string) {
 		names[got.Prompt[0].Stream] = first
 	}
 	if n := r.Bench.Load.NumPrompts; n > 0 && r.Bench.Load.Duration == 0 {
-		if _, err := s.load.source.Next(context.Background()); !errors.Is(err, io.EOF) {
+		if _, err := one.load.source.Next(context.Background()); !errors.Is(err, io.EOF) {
 			t.Errorf("bench has more requests than predict: %v", err)
 		}
 	}

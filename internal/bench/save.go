@@ -78,7 +78,7 @@ func (s *session) savePlots(path string, recs []call.Record) ([]string, error) {
 		return result.Save(name, b.Bytes(), false)
 	}
 	if o.PlotTimeline {
-		title := fmt.Sprintf("%s, %s", s.Config.Scrub(s.target.model), s.load.text)
+		title := fmt.Sprintf("%s, %s", s.Config.Scrub(s.whole.target.model), s.whole.load.text)
 		if err := save(base+".timeline.html", func(w io.Writer) error { return chart.Timeline(w, title, recs, o.TimelineITL) }); err != nil {
 			return files, err
 		}
@@ -99,8 +99,8 @@ func (s *session) savePlots(path string, recs []call.Record) ([]string, error) {
 func (s *session) vllm(recs []call.Record) *interop.VLLM {
 	c, r := s.Config, s.run
 	v := &interop.VLLM{
-		Date: s.clock.Start().Local(), Backend: s.target.backend, Label: c.Output.Label,
-		ModelID: c.Scrub(s.target.model), TokenizerID: c.Scrub(s.tokens.id), NumPrompts: numPrompts(c.Load.NumPrompts, r.Tally.Due),
+		Date: s.clock.Start().Local(), Backend: s.whole.target.backend, Label: c.Output.Label,
+		ModelID: c.Scrub(s.whole.target.model), TokenizerID: c.Scrub(s.whole.tokens.id), NumPrompts: numPrompts(c.Load.NumPrompts, r.Tally.Due),
 		RequestRate: float64(c.Load.RequestRate), Burstiness: float64(c.Load.Burstiness),
 		MaxConcurrency: c.Load.MaxConcurrency, Spec: r.Spec,
 	}
@@ -139,7 +139,7 @@ func (s *session) rateChanges(recs []call.Record) []interop.VLLMRateChange {
 	}
 	c := &s.Config.Load
 	var out []interop.VLLMRateChange
-	for step := range s.load.ramp.Steps(s.load.expect, float64(c.Burstiness), uint32(c.Seed)) {
+	for step := range s.whole.load.ramp.Steps(s.whole.load.expect, float64(c.Burstiness), uint32(c.Seed)) {
 		at := s.run.Plan.Start
 		if len(out) > 0 {
 			t, ok := sent[step.Request]
@@ -159,6 +159,6 @@ func (s *session) arguments() interop.Object {
 	for _, a := range flags.Arguments(s.Config) {
 		o.Set(a.Name, a.Value)
 	}
-	o.Set("model", s.target.model)
+	o.Set("model", s.whole.target.model)
 	return o
 }

@@ -121,13 +121,12 @@ func proxied(urls []string, unix string, getenv func(string) string) bool {
 
 // discover asks the server who it is and which model it serves. Only what the settings leave open is
 // needed; the rest is kept for the record.
-func (s *session) discover(ctx context.Context) error {
-	t := s.target
-	deadline := time.Now().Add(s.Config.Target.ReadyTimeout)
+func (t *tenant) discover(ctx context.Context) error {
+	deadline := time.Now().Add(t.Config.Target.ReadyTimeout)
 	for {
 		var err error
 		var status int
-		t.info, status, err = s.identify(ctx)
+		t.target.info, status, err = t.identify(ctx)
 		if err == nil {
 			break
 		}
@@ -136,34 +135,34 @@ func (s *session) discover(ctx context.Context) error {
 		}
 		answered := status != 0
 		// A tenant with a wrong key fails by itself, and the others are measured.
-		if answered && (status == http.StatusUnauthorized && s.tenant == nil || errors.Is(err, probe.ErrPage)) {
-			return s.unreachable(err, status)
+		if answered && (status == http.StatusUnauthorized && len(t.tenants) == 1 || errors.Is(err, probe.ErrPage)) {
+			return t.unreachable(err, status)
 		}
-		if answered && t.model != "" {
+		if answered && t.target.model != "" {
 			break // a server without a list of models can still be measured
 		}
 		left := time.Until(deadline)
 		if starting := !answered || status >= http.StatusInternalServerError; left <= 0 || !starting {
-			return s.unreachable(err, status)
+			return t.unreachable(err, status)
 		}
-		if err := s.pause(ctx, min(left, time.Second)); err != nil {
+		if err := t.pause(ctx, min(left, time.Second)); err != nil {
 			return err
 		}
 	}
-	t.choose()
-	s.spareHosted()
-	if t.model == "" {
-		return fmt.Errorf("%s lists no model: name it with --model", t.client.BaseURLs[0])
+	t.target.choose()
+	t.spareHosted()
+	if t.target.model == "" {
+		return fmt.Errorf("%s lists no model: name it with --model", t.target.client.BaseURLs[0])
 	}
 	return nil
 }
 
 // pause waits, unless the run is stopped first.
-func (s *session) pause(ctx context.Context, d time.Duration) error {
+func (t *tenant) pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-s.Stop:
+	case <-t.Stop:
 		return call.ErrInterrupted
 	case <-time.After(d):
 		return nil
@@ -174,17 +173,17 @@ func (s *session) pause(ctx context.Context, d time.Duration) error {
 const identifyFor = 5 * time.Second
 
 // identify asks the server who it is; status is that of its first answer, 0 when there was none.
-func (s *session) identify(ctx context.Context) (info probe.Server, status int, err error) {
+func (t *tenant) identify(ctx context.Context) (info probe.Server, status int, err error) {
 	asking, cancel := context.WithTimeoutCause(ctx, identifyFor, fmt.Errorf("no answer in %v", identifyFor))
 	defer cancel()
 	do := func(r *http.Request) (*http.Response, error) {
-		resp, err := s.control.Do(r)
+		resp, err := t.control.Do(r)
 		if err == nil && status == 0 {
 			status = resp.StatusCode
 		}
 		return resp, err
 	}
-	info, err = probe.Identify(asking, do, s.target.client.BaseURLs[0], s.target.client.Header)
+	info, err = probe.Identify(asking, do, t.target.client.BaseURLs[0], t.target.client.Header)
 	if err != nil && ctx.Err() == nil && asking.Err() != nil {
 		err = context.Cause(asking) // the words of net/http name nobody
 	}
@@ -211,13 +210,13 @@ func (t *target) choose() {
 }
 
 // unreachable explains a server that does not answer, with the ways on.
-func (s *session) unreachable(err error, status int) error {
-	base := s.target.client.BaseURLs[0]
+func (t *tenant) unreachable(err error, status int) error {
+	base := t.target.client.BaseURLs[0]
 	switch {
 	case errors.Is(err, probe.ErrPage):
 		return fmt.Errorf("ask %s for its models: %w: see --base-url, which is the address without /v1", base, err)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return fmt.Errorf("ask %s for its models: %w: %s", base, err, s.hint(status))
+		return fmt.Errorf("ask %s for its models: %w: %s", base, err, t.hint(status))
 	case status != 0:
 		return fmt.Errorf("ask %s for its models: %w (name the model with --model to go on without the list)", base, err)
 	}
@@ -232,13 +231,13 @@ func (s *session) ready(ctx context.Context) error {
 	if err := s.preamble().Ready(s.Stdout); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
 	}
-	for _, p := range s.parts() {
+	for _, t := range s.tenants {
 		if timeout > 0 {
-			if err := p.answers(ctx, time.Now().Add(timeout)); err != nil {
-				return p.named(err)
+			if err := t.answers(ctx, time.Now().Add(timeout)); err != nil {
+				return t.err(err)
 			}
-		} else if err := p.learn(ctx); err != nil {
-			return p.named(err)
+		} else if err := t.learn(ctx); err != nil {
+			return t.err(err)
 		}
 	}
 	if timeout <= 0 {
@@ -249,23 +248,23 @@ func (s *session) ready(ctx context.Context) error {
 }
 
 // answers waits until the endpoint answers the first request.
-func (s *session) answers(ctx context.Context, deadline time.Time) error {
+func (t *tenant) answers(ctx context.Context, deadline time.Time) error {
 	const again = 5 * time.Second // as vLLM asks
 	for {
-		rec, err := s.try(ctx, deadline)
+		rec, err := t.try(ctx, deadline)
 		if err != nil || rec.Outcome == call.OK {
 			return err
 		}
-		if s.leaveOut(&rec) {
+		if t.leaveOut(&rec) {
 			continue
 		}
-		if err := s.refused(&rec); err != nil {
+		if err := t.refused(&rec); err != nil {
 			return err
 		}
 		if time.Now().Add(again).After(deadline) {
-			return fmt.Errorf("the endpoint is not ready within %v: %s", s.Config.Target.ReadyTimeout, rec.Err)
+			return fmt.Errorf("the endpoint is not ready within %v: %s", t.Config.Target.ReadyTimeout, rec.Err)
 		}
-		if err := s.pause(ctx, again); err != nil {
+		if err := t.pause(ctx, again); err != nil {
 			return err
 		}
 	}
@@ -275,21 +274,21 @@ func (s *session) answers(ctx context.Context, deadline time.Time) error {
 var errNotReady = errors.New("a first request was not answered in that time")
 
 // try sends the first request once. The end of the time allowed and the user's word end it.
-func (s *session) try(ctx context.Context, deadline time.Time) (call.Record, error) {
-	req, err := s.load.first(ctx)
+func (t *tenant) try(ctx context.Context, deadline time.Time) (call.Record, error) {
+	req, err := t.load.first(ctx)
 	if err != nil {
 		return call.Record{}, err
 	}
-	ctx, cancel := s.untilStopped(ctx)
+	ctx, cancel := t.untilStopped(ctx)
 	defer cancel()
 	ctx, done := context.WithDeadlineCause(ctx, deadline, errNotReady)
 	defer done()
-	doer := s.doer()
-	if err := doer.Prepare(&req); err != nil {
+	send := sender{t}
+	if err := send.Prepare(&req); err != nil {
 		return call.Record{}, fmt.Errorf("make requests: %w", err)
 	}
-	rec := doer.Do(ctx, &req)
-	if s.stopping() {
+	rec := send.Do(ctx, &req)
+	if t.stopping() {
 		return rec, call.ErrInterrupted
 	}
 	return rec, nil
@@ -320,8 +319,8 @@ func (s *session) profile(ctx context.Context, path string) {
 
 // everyServer does something to each of the servers requests go to, and notes which refuse.
 func (s *session) everyServer(what string, do func(*client.Control) error) {
-	one := s.target.client
-	for _, base := range s.target.client.BaseURLs {
+	one := s.whole.target.client
+	for _, base := range one.BaseURLs {
 		one.BaseURLs = []string{base}
 		c, err := client.NewControl(one)
 		if err == nil {

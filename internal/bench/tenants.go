@@ -1,10 +1,10 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"reflect"
@@ -20,55 +20,112 @@ import (
 	"spate/internal/result/interop"
 	"spate/internal/send/client"
 	"spate/internal/send/driver"
+	"spate/internal/settings/config"
 	"spate/internal/view/live"
 )
 
-// A run of several tenants is one session for the run (folder, observers, verdict) and one below it for
-// each tenant (settings, model, tokenizer, load). They share the clock, the sinks and, where they send
-// the same headers, the client.
-
-// tenant says which of a run's tenants a session is.
+// tenant is one workload of a run: its settings, model, tokenizer and load. A run has one or more of them, which start
+// together; a plain run has one, without a name. They share the run's clock and sinks and, where they send the same
+// headers, the client. What a tenant sends and when is its load, a value; drive sends it.
 type tenant struct {
-	lead      *session // the run
-	name      string
-	place, of int
+	*session               // the run
+	Config   *config.Bench // as those of a run of its own
+
+	name      string            // empty in a plain run
+	title     string            // of its plan
+	mark      string            // before what is said of it, such as "tenant chat: "
+	prefix    string            // of its conversations and groups, such as "chat/"
 	label     map[string]string // of its records
-	guest     bool              // its client is another tenant's
+	place, of int
+
+	target  *target
+	control *client.Control
+	tokens  *tokens
+	client  *client.Client
+	guest   bool // its client is another tenant's
+	load    *load
 
 	res   driver.Result // after the load
-	start time.Duration // of the measured part, once it began; under the lead's starting
+	start time.Duration // of the measured part, once it began; under the run's starting
 }
 
-// voice speaks for one tenant through a client that others share.
-type voice struct {
-	*client.Client
-	name    string
-	backend client.Backend
-	body    *client.Body
+// newTenants turns the settings into tenants.
+func (s *session) newTenants() {
+	for name, c := range s.Config.Each() {
+		s.tenants = append(s.tenants, &tenant{
+			session: s, Config: c, name: name, title: "Plan (nothing was sent)", place: len(s.tenants), of: max(1, len(s.Config.Tenants)), start: call.Unset,
+		})
+	}
+	if len(s.Config.Tenants) == 0 {
+		return
+	}
+	s.named = s.tenants
+	s.heading = fmt.Sprintf("Plan of %d tenants, which start together (nothing was sent)\n", len(s.named))
+	for _, t := range s.named {
+		t.title, t.mark, t.prefix = "\nTenant "+t.name, "tenant "+t.name+": ", t.name+"/"
+		t.label = map[string]string{result.TenantLabel: t.name}
+	}
 }
+
+// join makes what is asked, shown and judged once. A plain run is its only tenant.
+func (s *session) join() {
+	first := s.tenants[0]
+	if len(s.named) == 0 {
+		s.whole = first
+		return
+	}
+	joined := *first.target
+	joined.model, joined.served = s.joinNames(func(t *tenant) string { return t.target.model }), s.joinNames((*tenant).asksFor)
+	s.whole = &tenant{
+		session: s, Config: s.Config, target: &joined, control: first.control, tokens: first.tokens, client: first.client, load: s.joinLoads(),
+	}
+	for _, t := range s.named {
+		s.say("%s%s, %s", t.mark, t.Config.Dataset.Name, t.load.text)
+	}
+}
+
+// err says whose error it is.
+func (t *tenant) err(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s%w", t.mark, err)
+}
+
+func (t *tenant) note(format string, args ...any) {
+	t.session.note("%s%s", t.mark, fmt.Sprintf(format, args...))
+}
+
+// records are the tenant's among those of the run.
+func (t *tenant) records(all call.Set) call.Set {
+	return (&result.Tenant{Name: t.name}).Of(all)
+}
+
+// sender sends for one tenant through a client that others may share.
+type sender struct{ *tenant }
 
 // Prepare encodes a request with the tenant's model and settings.
-func (v voice) Prepare(r *call.Request) (err error) {
-	r.Body, err = v.backend.Encode(nil, v.body, r)
+func (s sender) Prepare(r *call.Request) (err error) {
+	r.Body, err = s.target.client.Backend.Encode(nil, &s.target.client.Body, r)
 	return err
 }
 
 // Do sends under names of conversations and groups that are the tenant's own: a router that reads them in a
 // header would take those of two tenants for one.
-func (v voice) Do(ctx context.Context, r *call.Request) call.Record {
+func (s sender) Do(ctx context.Context, r *call.Request) call.Record {
 	group := r.Labels["group"]
-	if r.Session == "" && group == "" {
-		return v.Client.Do(ctx, r)
+	if s.prefix == "" || r.Session == "" && group == "" {
+		return s.client.Do(ctx, r)
 	}
 	own := *r
 	if r.Session != "" {
-		own.Session = v.name + "/" + r.Session
+		own.Session = s.prefix + r.Session
 	}
 	if group != "" {
 		own.Labels = maps.Clone(r.Labels)
-		own.Labels["group"] = v.name + "/" + group
+		own.Labels["group"] = s.prefix + group
 	}
-	rec := v.Client.Do(ctx, &own)
+	rec := s.client.Do(ctx, &own)
 	rec.Session, rec.Labels = r.Session, r.Labels // signed later, like those of requests that never left
 	return rec
 }
@@ -77,7 +134,7 @@ func (v voice) Do(ctx context.Context, r *call.Request) call.Record {
 func (t *tenant) sign(r *call.Record) {
 	r.ID = r.ID*t.of + t.place
 	if r.Session != "" {
-		r.Session = t.name + "/" + r.Session
+		r.Session = t.prefix + r.Session
 	}
 	if len(r.Labels) == 0 {
 		r.Labels = t.label
@@ -87,20 +144,12 @@ func (t *tenant) sign(r *call.Record) {
 	maps.Copy(r.Labels, t.label)
 }
 
-// parts are the sessions that send: the tenants', or the run's own.
-func (s *session) parts() []*session {
-	if s.tenants != nil {
-		return s.tenants
-	}
-	return []*session{s}
-}
-
 // clients are those that send, each once.
 func (s *session) clients() []*client.Client {
 	var out []*client.Client
-	for _, p := range s.parts() {
-		if p.tenant == nil || !p.tenant.guest {
-			out = append(out, p.client)
+	for _, t := range s.tenants {
+		if !t.guest {
+			out = append(out, t.client)
 		}
 	}
 	return out
@@ -125,90 +174,45 @@ func (s *session) stampLag() (lag client.Lag, ok bool) {
 	return lag, true
 }
 
-// named says whose error it is.
-func (s *session) named(err error) error {
-	if err == nil || s.tenant == nil {
-		return err
-	}
-	return fmt.Errorf("tenant %s: %w", s.tenant.name, err)
-}
-
-// addTenants makes the sessions of the tenants.
-func (s *session) addTenants() {
-	for i, t := range s.Config.Tenants {
-		one := &session{Job: s.Job, clock: s.clock, console: s.console}
-		one.Config = s.Config.Tenant(i)
-		one.tenant = &tenant{
-			lead: s, name: t.Name, place: i, of: len(s.Config.Tenants), start: call.Unset,
-			label: map[string]string{result.TenantLabel: t.Name},
-		}
-		s.tenants = append(s.tenants, one)
-	}
-}
-
-// assembleTenants is assemble for every tenant; the run itself takes what they have in common.
-func (s *session) assembleTenants(ctx context.Context) error {
-	s.addTenants()
-	for i, t := range s.tenants {
-		if err := t.meet(ctx); err != nil {
-			return t.named(err)
-		}
-		if err := t.shareClient(s.tenants[:i]); err != nil {
-			return t.named(err)
-		}
-		var err error
-		if t.load, err = t.newLoad(ctx); err != nil {
-			return t.named(err)
-		}
-		s.say("tenant %s: %s, %s", t.tenant.name, t.Config.Dataset.Name, t.load.text)
-	}
-	first := s.tenants[0]
-	joined := *first.target
-	joined.model, joined.served = s.joinNames(func(t *session) string { return t.target.model }), s.joinNames((*session).asksFor)
-	s.target, s.control, s.tokens, s.client, s.load = &joined, first.control, first.tokens, first.client, s.joinLoads()
-	return nil
-}
-
 // shareClient takes the client of an earlier tenant that sends the same headers, or makes one.
-func (s *session) shareClient(earlier []*session) (err error) {
-	lead := s.tenant.lead.Config
+func (t *tenant) shareClient(earlier []*tenant) (err error) {
 	for _, e := range earlier {
-		if reflect.DeepEqual(e.target.client.Header, s.target.client.Header) {
-			s.client, s.tenant.guest = e.client, true
+		if reflect.DeepEqual(e.target.client.Header, t.target.client.Header) {
+			t.client, t.guest = e.client, true
 			return nil
 		}
 	}
-	cfg := s.target.client
-	cfg.Pulse = &s.tenant.lead.pulse
-	cfg.Secrets, cfg.MaxConns = lead.Secrets(), 0
-	if lead.Load.MaxConcurrency != nil {
-		cfg.MaxConns = *lead.Load.MaxConcurrency
+	cfg, all := t.target.client, t.session.Config
+	cfg.Pulse = &t.pulse
+	cfg.Secrets, cfg.MaxConns = all.Secrets(), 0
+	if all.Load.MaxConcurrency != nil {
+		cfg.MaxConns = *all.Load.MaxConcurrency
 	}
-	s.client, err = client.New(cfg)
+	t.client, err = client.New(cfg)
 	return err
 }
 
-// asksFor is what the session's requests ask for.
-func (s *session) asksFor() string {
-	if names := s.Config.Model.LoRAModules; len(names) > 0 {
+// asksFor is what the tenant's requests ask for.
+func (t *tenant) asksFor() string {
+	if names := t.Config.Model.LoRAModules; len(names) > 0 {
 		return strings.Join(names, "+")
 	}
-	return s.target.served
+	return t.target.served
 }
 
 // modelName is what results call the tenant's model: as they call that of a run of its own, unless the
 // tenant asks for something by another name.
-func (s *session) modelName() string {
-	if m := &s.Config.Model; len(m.LoRAModules) > 0 || m.ServedName != "" {
-		return s.asksFor()
+func (t *tenant) modelName() string {
+	if m := &t.Config.Model; len(m.LoRAModules) > 0 || m.ServedName != "" {
+		return t.asksFor()
 	}
-	return s.target.model
+	return t.target.model
 }
 
 // joinNames lists what the tenants call something, each name once.
-func (s *session) joinNames(name func(*session) string) string {
+func (s *session) joinNames(name func(*tenant) string) string {
 	var out []string
-	for _, t := range s.tenants {
+	for _, t := range s.named {
 		if n := name(t); !slices.Contains(out, n) {
 			out = append(out, n)
 		}
@@ -221,9 +225,9 @@ func (s *session) joinLoads() *load {
 	out := &load{aligned: true}
 	var texts []string
 	counted, timed := true, true
-	for _, t := range s.tenants {
+	for _, t := range s.named {
 		l := t.load
-		texts = append(texts, t.tenant.name+": "+l.text)
+		texts = append(texts, t.name+": "+l.text)
 		counted, out.expect = counted && l.expect > 0, out.expect+l.expect
 		timed, out.plan.Until = timed && l.plan.Until > 0, max(out.plan.Until, l.plan.Until)
 	}
@@ -233,13 +237,13 @@ func (s *session) joinLoads() *load {
 	if !timed {
 		out.plan = schedule.Plan{}
 	}
-	out.text = fmt.Sprintf("%d tenants; %s", len(s.tenants), strings.Join(texts, "; "))
+	out.text = fmt.Sprintf("%d tenants; %s", len(s.named), strings.Join(texts, "; "))
 	return out
 }
 
-// joinedSettings are the choices the verdict on the whole run depends on: a check that holds for requests
+// settings are the choices the verdict on the whole run depends on: a check that holds for requests
 // of one kind is made only where it cannot blame others.
-func (s *session) joinedSettings() verdict.Settings {
+func (s *session) settings() verdict.Settings {
 	out := verdict.Settings{IgnoreEOS: true}
 	burst := false
 	for _, t := range s.tenants {
@@ -255,22 +259,20 @@ func (s *session) joinedSettings() verdict.Settings {
 	return out
 }
 
-// openTenants writes the tenants' plans down with the run's, so that a killed run has them.
-func (s *session) openTenants() {
-	for _, t := range s.tenants {
-		one := result.Tenant{
-			Name: t.tenant.name, Model: t.modelName(), Dataset: t.Config.Dataset.Name, Plan: result.NewPlan(t.metricsRun(), t.load.text),
-		}
-		one.Plan.Judge = t.settings()
-		for _, o := range t.Config.Check.SLO {
-			one.SLO = append(one.SLO, o.Text)
-		}
-		s.run.Tenants = append(s.run.Tenants, one)
+// row is the tenant's plan, written down with the run's, so that a killed run has it.
+func (t *tenant) row() result.Tenant {
+	out := result.Tenant{
+		Name: t.name, Model: t.modelName(), Dataset: t.Config.Dataset.Name, Plan: result.NewPlan(t.metricsRun(), t.load.text),
 	}
+	out.Plan.Judge = t.settings()
+	for _, o := range t.Config.Check.SLO {
+		out.SLO = append(out.SLO, o.Text)
+	}
+	return out
 }
 
-// driveTenants drives all tenants at once, from one moment on.
-func (s *session) driveTenants(ctx context.Context, cfg driver.Config, progress *live.Progress) (driver.Result, error) {
+// drive drives all tenants at once, from one moment on; cfg has what they share.
+func (s *session) drive(ctx context.Context, cfg driver.Config, progress *live.Progress) (driver.Result, error) {
 	stop, halt, done := s.haltable()
 	defer done()
 	start := &startLine{left: len(s.tenants), clock: s.clock, open: make(chan struct{})}
@@ -279,25 +281,22 @@ func (s *session) driveTenants(ctx context.Context, cfg driver.Config, progress 
 	var wg sync.WaitGroup
 	for i, t := range s.tenants {
 		wg.Go(func() {
-			t.tenant.res, errs[i] = t.drive(ctx, cfg, progress)
-			if errs[i] = t.named(errs[i]); errs[i] != nil || t.tenant.res.Aborted != "" {
+			if errs[i] = t.drive(ctx, cfg, progress); errs[i] != nil || t.res.Aborted != "" {
 				halt() // the others without it would be another load than was asked for
 			}
 		})
 	}
 	wg.Wait()
-	res := s.tenants[0].tenant.res
-	if res.Aborted != "" {
-		res.Aborted = "tenant " + s.tenants[0].tenant.name + ": " + res.Aborted
+	var res driver.Result
+	sent := true
+	for _, t := range s.tenants {
+		sent = sent && t.allSent()
+		res.End, res.Stopped = max(res.End, t.res.End), res.Stopped || t.res.Stopped
+		res.Aborted = cmp.Or(res.Aborted, t.res.Aborted)
+		res.Tally = add(res.Tally, t.res.Tally)
 	}
-	for _, t := range s.tenants[1:] {
-		one := t.tenant.res
-		res.End, res.Stopped = max(res.End, one.End), res.Stopped || one.Stopped
-		res.Starved += one.Starved
-		if one.Aborted != "" && res.Aborted == "" {
-			res.Aborted, res.Refusal = "tenant "+t.tenant.name+": "+one.Aborted, one.Refusal
-		}
-		res.Tally = add(res.Tally, one.Tally)
+	if sent && res.Aborted != "" { // too late to end anything
+		res.Aborted, res.Stopped = "", false
 	}
 	return res, errors.Join(errs...)
 }
@@ -348,57 +347,37 @@ func (l *startLine) wait() time.Duration {
 	return l.at
 }
 
-// tenantBegan keeps when a tenant's measured part began, beside the run.
-func (s *session) tenantBegan(place int, at time.Duration) {
-	s.starting.Lock()
-	s.tenants[place].tenant.start = at
-	s.starting.Unlock()
-	if s.folder == nil {
-		return
-	}
-	s.writing.Go(func() {
-		s.planning.Lock() // one file at a time, and the last one to write knows all
-		defer s.planning.Unlock()
-		planned, first := s.begunPlan()
-		if err := s.folder.Began(planned, first); err != nil {
-			s.say("note: %v", err)
-		}
-	})
-}
-
-// begunPlan is the run as planned with what is known of the tenants' beginnings, and the first of them.
-func (s *session) begunPlan() (*result.Run, time.Duration) {
+// begun is the run as planned with what is known of the tenants' beginnings, and the first of them.
+func (s *session) begun() (*result.Run, time.Duration) {
 	s.starting.Lock() // never held while a file is written: requests wait for it
 	defer s.starting.Unlock()
 	planned, first := *s.run, call.Unset
 	planned.Tenants = slices.Clone(s.run.Tenants)
-	for i, t := range s.tenants {
-		if at := t.tenant.start; at != call.Unset {
-			planned.Tenants[i].Plan.Start = at
-			if first == call.Unset || at < first {
-				first = at
-			}
+	for _, t := range s.tenants {
+		if t.start != call.Unset && (first == call.Unset || t.start < first) {
+			first = t.start
+		}
+	}
+	for i, t := range s.named {
+		if t.start != call.Unset {
+			planned.Tenants[i].Plan.Start = t.start
 		}
 	}
 	return &planned, first
 }
 
-// firstTenantFrom is where the measured part of the run begins: with that of the first tenant to begin.
-func (s *session) firstTenantFrom() time.Duration {
+// bound sets the measured part of the run, which begins with that of the first tenant to begin, and of each tenant.
+func (s *session) bound(recs call.Set) {
+	set := func(p *result.Plan, from time.Duration, recs call.Set) {
+		p.Start, p.End, p.Due = from, result.LastEnd(recs, from), 0 // every due request has a record
+	}
 	first := time.Duration(math.MaxInt64)
 	for _, t := range s.tenants {
-		first = min(first, t.measuredFrom(t.tenant.res))
+		first = min(first, t.measuredFrom())
 	}
-	return first
-}
-
-// boundTenants sets each tenant's measured part.
-func (s *session) boundTenants(recs call.Set) {
-	for i, t := range s.tenants {
-		row := &s.run.Tenants[i]
-		row.Plan.Start = t.measuredFrom(t.tenant.res)
-		row.Plan.End = result.LastEnd(row.Of(recs), row.Plan.Start)
-		row.Plan.Due = 0
+	set(&s.run.Plan, first, recs)
+	for i, t := range s.named {
+		set(&s.run.Tenants[i].Plan, t.measuredFrom(), t.records(recs))
 	}
 }
 
@@ -417,15 +396,12 @@ func unmetTenants(r *result.Run) []string {
 // encodeVLLM is vLLM's result file; that of several tenants has one more key, an object for each with
 // vLLM's names.
 func (s *session) encodeVLLM(v *interop.VLLM) ([]byte, error) {
-	if s.tenants == nil {
-		return v.Encode()
-	}
 	o, err := v.Object()
 	if err != nil {
 		return nil, err
 	}
-	rows := make([]interop.Object, 0, len(s.tenants))
-	for i, t := range s.tenants {
+	var rows []interop.Object
+	for i, t := range s.named {
 		one := interop.VLLM{
 			Date: v.Date, Backend: v.Backend, ModelID: s.Config.Scrub(t.modelName()), TokenizerID: s.Config.Scrub(t.tokens.id), RequestRate: float64(t.Config.Load.RequestRate),
 			Burstiness: float64(t.Config.Load.Burstiness), MaxConcurrency: t.Config.Load.MaxConcurrency,
@@ -439,30 +415,10 @@ func (s *session) encodeVLLM(v *interop.VLLM) ([]byte, error) {
 		for _, of := range []string{"date", "endpoint_type", "backend", "label"} { // the run has them
 			row.Delete(of)
 		}
-		rows = append(rows, append(interop.Object{{Key: "name", Value: t.tenant.name}}, row...))
+		rows = append(rows, append(interop.Object{{Key: "name", Value: t.name}}, row...))
 	}
-	o.Set("tenants", rows)
+	if rows != nil {
+		o.Set("tenants", rows)
+	}
 	return interop.AppendPython(nil, o)
-}
-
-// dryRunTenants prints what each tenant would do.
-func (s *session) dryRunTenants(ctx context.Context) error {
-	s.addTenants()
-	if _, err := fmt.Fprintf(s.Stdout, "Plan of %d tenants, which start together (nothing was sent)\n", len(s.tenants)); err != nil {
-		return fmt.Errorf("write to standard output: %w", err)
-	}
-	for _, t := range s.tenants {
-		lengths, err := t.rehearse(ctx)
-		if err != nil {
-			return t.named(err)
-		}
-		if _, err := io.WriteString(s.Stdout, "\n"); err != nil {
-			return fmt.Errorf("write to standard output: %w", err)
-		}
-		t.notes, s.notes = s.notes, nil
-		if err := t.printPlan(s.Stdout, "Tenant "+t.tenant.name, lengths); err != nil {
-			return err
-		}
-	}
-	return nil
 }

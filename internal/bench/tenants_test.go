@@ -291,6 +291,51 @@ tenants:
 	}
 }
 
+// TestTenantsLateFailures has a tenant whose failures would end the run, had it not sent everything already: like a
+// plain run, one of tenants that all sent everything is complete. With more to send it ends, and says who ended it with
+// the way on for that tenant.
+func TestTenantsLateFailures(t *testing.T) {
+	srv := start(t, serve.Config{Models: []string{"alpha"}, Timetable: serve.TimetableConfig{TTFT: time.Millisecond, ITL: time.Millisecond}})
+	const tenants = `
+random-input-len: 12
+random-output-len: 4
+tenants:
+  - {name: good, model: alpha, num-prompts: 3}
+  - {name: bad, model: beta, num-prompts: `
+	out := run(t, t.Context(), mixJob(t, "base-url: "+srv.URL()+tenants+"10}\n"))
+	if out.Run.State != result.Complete || out.Run.Tally.OK != 3 || out.Run.Tally.Failed != 10 {
+		t.Errorf("all was sent: %s, %+v", out.Run.State, out.Run.Tally)
+	}
+	out = run(t, t.Context(), mixJob(t, "base-url: "+srv.URL()+tenants+"400, max-concurrency: 1}\n"))
+	for _, part := range []string{"tenant bad: the first 10 requests all failed", `the server has no model "beta"; it has alpha`} {
+		if out.Run.State != result.Aborted || !strings.Contains(out.Run.Aborted, part) {
+			t.Errorf("%s: %q lacks %q", out.Run.State, out.Run.Aborted, part)
+		}
+	}
+}
+
+// TestTenantAlone holds a list of one tenant against a plain run of the same seed: what the server is sent, by its ids,
+// and how a wrong key ends it.
+func TestTenantAlone(t *testing.T) {
+	const same = "\nmodel: alpha\nskip-tokenizer-init: true\nrandom-input-len: 12\nrandom-output-len: 4\nnum-prompts: 7\n"
+	var got []map[string]asked
+	for _, list := range []string{"seed: 5\nrequest-id-prefix: t-chat-\n", "tenants: [{name: chat, seed: 5}]\n"} {
+		w := tenantServer(t)
+		run(t, t.Context(), mixJob(t, "base-url: "+w.URL+same+list))
+		got = append(got, w.of("chat"))
+	}
+	if diff := cmp.Diff(got[0], got[1]); diff != "" || len(got[0]) != 7 {
+		t.Errorf("%d requests: %s", len(got[0]), diff)
+	}
+	srv := start(t, serve.Config{APIKey: "right-key-1234", Models: []string{"alpha"}})
+	for _, list := range []string{"", "tenants: [{name: chat}]\n"} {
+		_, err := Run(t.Context(), mixJob(t, "base-url: "+srv.URL()+same+"api-key: wrong\n"+list))
+		if err == nil || !strings.Contains(err.Error(), "the server refuses the key") {
+			t.Errorf("%q: %v", list, err)
+		}
+	}
+}
+
 // TestTenantsStopped stops a run that would go on for long: every tenant ends, and nothing is lost.
 func TestTenantsStopped(t *testing.T) {
 	srv := start(t, serve.Config{Truth: true, Models: []string{"alpha"}, Timetable: serve.TimetableConfig{TTFT: time.Millisecond, ITL: time.Millisecond}})

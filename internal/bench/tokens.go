@@ -28,68 +28,68 @@ type tokens struct {
 }
 
 // loadTokens finds a tokenizer: a file, the local Hugging Face cache, the server, or none.
-func (s *session) loadTokens(ctx context.Context) (*tokens, error) {
-	m := &s.Config.Model
-	t := &tokens{texts: s.Config.Output.SaveDetailed}
+func (t *tenant) loadTokens(ctx context.Context) (*tokens, error) {
+	m := &t.Config.Model
+	out := &tokens{texts: t.Config.Output.SaveDetailed}
 	if m.SkipTokenizerInit {
-		t.skipped = true
-		return t, nil
+		out.skipped = true
+		return out, nil
 	}
-	name := cmp.Or(m.Tokenizer, s.target.root, s.target.model)
-	t.id = name
+	name := cmp.Or(m.Tokenizer, t.target.root, t.target.model)
+	out.id = name
 	if name == serverTokenizer {
-		t.id, t.remote = s.target.model, true
-		return t, s.tryServerTokenizer(ctx)
+		out.id, out.remote = t.target.model, true
+		return out, t.tryServerTokenizer(ctx)
 	}
-	path, err := s.findTokenizer()
+	path, err := t.findTokenizer()
 	if err != nil {
-		return t, s.withoutFile(ctx, t, err)
+		return out, t.withoutFile(ctx, out, err)
 	}
-	if t.local, err = tokenizer.Load(path); err != nil {
+	if out.local, err = tokenizer.Load(path); err != nil {
 		return nil, fmt.Errorf("tokenizer %s: %w", name, err)
 	}
-	t.tmpl, err = build.Template(t.local, s.Config.Body.ChatTemplate, time.Now)
+	out.tmpl, err = build.Template(out.local, t.Config.Body.ChatTemplate, time.Now)
 	if err != nil {
-		s.note("the chat template of %s cannot be used: %v", name, err)
+		t.note("the chat template of %s cannot be used: %v", name, err)
 	}
-	return t, nil
+	return out, nil
 }
 
 // findTokenizer is the path of a tokenizer. What the user named may be one; what only the server said is looked up
 // in the hub's cache and nowhere else.
-func (s *session) findTokenizer() (string, error) {
-	m, places := &s.Config.Model, tokenizer.PlacesFrom(s.Getenv, s.Home)
+func (t *tenant) findTokenizer() (string, error) {
+	m, places := &t.Config.Model, tokenizer.PlacesFrom(t.Getenv, t.Home)
 	if m.Tokenizer != "" {
 		return tokenizer.Find(m.Tokenizer, places)
 	}
-	if s.target.root != "" {
-		if path, err := tokenizer.FindServed(s.target.root, places); err == nil {
+	if t.target.root != "" {
+		if path, err := tokenizer.FindServed(t.target.root, places); err == nil {
 			return path, nil
 		}
 	}
 	if m.ID != "" {
 		return tokenizer.FindModel(m.ID, places)
 	}
-	return tokenizer.FindServed(s.target.model, places)
+	return tokenizer.FindServed(t.target.model, places)
 }
 
 // withoutFile decides how to go on when no tokenizer file was found. One that was named must be there.
-func (s *session) withoutFile(ctx context.Context, t *tokens, missing error) error {
-	if s.Config.Model.Tokenizer != "" {
+func (t *tenant) withoutFile(ctx context.Context, out *tokens, missing error) error {
+	if t.Config.Model.Tokenizer != "" {
 		return fmt.Errorf("--tokenizer: %w", missing)
 	}
-	if s.tryServerTokenizer(ctx) == nil {
-		t.remote = true
+	if t.tryServerTokenizer(ctx) == nil {
+		out.remote = true
 		return nil
 	}
-	s.note("no tokenizer for %s is on this machine and the server has no /tokenize (--tokenizer PATH names one)", s.target.model)
+	t.note("no tokenizer for %s is on this machine and the server has no /tokenize (--tokenizer PATH names one)", t.target.model)
 	return nil
 }
 
-func (s *session) tryServerTokenizer(ctx context.Context) error {
+func (t *tenant) tryServerTokenizer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if _, err := s.control.Tokenize(ctx, s.target.served, "hello", false); err != nil {
+	if _, err := t.control.Tokenize(ctx, t.target.served, "hello", false); err != nil {
 		return fmt.Errorf("--tokenizer server: %w", err)
 	}
 	return nil

@@ -9,16 +9,10 @@ import (
 
 // noteTurns says how each turn of conversations went: later ones carry longer prompts, most of which a prefix
 // cache has.
-func (s *session) noteTurns(recs call.Set) {
-	if s.tenants != nil {
-		for i, t := range s.tenants {
-			t.noteTurns(s.run.Tenants[i].Of(recs))
-		}
-		return
-	}
+func (t *tenant) noteTurns(all call.Set) {
 	const shown = 8
 	turns, more := make([]turn, shown), false
-	for r := range recs.All() {
+	for r := range t.records(all).All() {
 		if r.Phase != call.Measure || r.Session == "" || r.Retried {
 			continue
 		}
@@ -30,11 +24,11 @@ func (s *session) noteTurns(recs call.Set) {
 	}
 	for n := range turns {
 		if turns[n].requests > 0 {
-			s.note("%s", turns[n].note(n))
+			t.note("%s", turns[n].note(n))
 		}
 	}
 	if more {
-		s.note("turns after the %dth are in the records", shown)
+		t.note("turns after the %dth are in the records", shown)
 	}
 }
 

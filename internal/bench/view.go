@@ -58,11 +58,11 @@ type phases struct {
 }
 
 func (p *phases) show(progress *live.Progress) {
-	now, plan := p.s.clock.Now(), p.s.load.plan
+	now, plan := p.s.clock.Now(), p.s.whole.load.plan
 	warming := p.warming(now)
 	if p.until == call.Unset && plan.Until > 0 && (plan.Due != nil || !warming) {
 		p.until = p.began + plan.Until
-		if plan.Due == nil && p.s.load.warmup != nil {
+		if plan.Due == nil && p.s.whole.load.warmup != nil {
 			p.until = now + plan.Until // a closed loop's time begins with its first measured request
 		}
 	}
@@ -77,7 +77,7 @@ func (p *phases) show(progress *live.Progress) {
 }
 
 func (p *phases) warming(now time.Duration) bool {
-	w := p.s.load.warmup
+	w := p.s.whole.load.warmup
 	return w != nil && (w.N > 0 && p.live.Due.Load() < int64(w.N) || w.For > 0 && now < p.began+w.For)
 }
 

@@ -48,7 +48,7 @@ func (s *session) startObserving(ctx context.Context, hasMetrics bool) *observe.
 	case o.ServerMetrics != "auto" && o.ServerMetrics != "":
 		opt.Metrics = []string{o.ServerMetrics}
 	case hasMetrics:
-		for _, base := range s.target.client.BaseURLs {
+		for _, base := range s.whole.target.client.BaseURLs {
 			opt.Metrics = append(opt.Metrics, base+"/metrics")
 		}
 	}
@@ -73,12 +73,12 @@ func (s *session) startObserving(ctx context.Context, hasMetrics bool) *observe.
 // ask sends a question about the run. The user's headers, and the key among them, go to the server only: an exporter
 // of GPU figures is somebody else.
 func (s *session) ask(req *http.Request) (*http.Response, error) {
-	for _, base := range s.target.client.BaseURLs {
+	for _, base := range s.whole.target.client.BaseURLs {
 		if u, err := url.Parse(base); err == nil && u.Scheme == req.URL.Scheme && u.Host == req.URL.Host {
-			return s.control.Do(req)
+			return s.whole.control.Do(req)
 		}
 	}
-	return s.control.Elsewhere(req)
+	return s.whole.control.Elsewhere(req)
 }
 
 // local reports whether the server is on this machine, so that its GPUs are those that are seen here. The embedded
@@ -87,10 +87,10 @@ func (s *session) local() bool {
 	if s.Config.Sim.Enabled {
 		return false
 	}
-	if s.target.client.Unix != "" {
+	if s.whole.target.client.Unix != "" {
 		return true
 	}
-	for _, base := range s.target.client.BaseURLs {
+	for _, base := range s.whole.target.client.BaseURLs {
 		u, err := url.Parse(base)
 		if err != nil || !localHost(u.Hostname()) {
 			return false

@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"iter"
 	"math"
 	"reflect"
 	"slices"
@@ -71,6 +72,22 @@ func OfTenant(run []byte, i int) []byte {
 		return run
 	}
 	return own
+}
+
+// Each yields the workloads of a run: every tenant by name, as the settings of a run of its own. A plain run is one
+// tenant without a name.
+func (b *Bench) Each() iter.Seq2[string, *Bench] {
+	return func(yield func(string, *Bench) bool) {
+		if len(b.Tenants) == 0 {
+			yield("", b)
+			return
+		}
+		for i := range b.Tenants {
+			if !yield(b.Tenants[i].Name, b.Tenant(i)) {
+				return
+			}
+		}
+	}
 }
 
 // JoinTenants makes the run's own settings say what its tenants amount to: all requests together, at the

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -68,22 +69,13 @@ func timetable(cfg *config.Bench) serve.Config {
 // models are the names a user's flags expect the server to answer to, those of all tenants.
 func models(cfg *config.Bench) []string {
 	var names []string
-	for i := range cfg.Tenants {
-		for _, n := range models(cfg.Tenant(i)) {
-			if !slices.Contains(names, n) {
+	for _, c := range cfg.Each() {
+		own := append([]string{cmp.Or(c.Model.ServedName, c.Model.ID)}, c.Model.LoRAModules...)
+		for _, n := range own {
+			if n != "" && !slices.Contains(names, n) {
 				names = append(names, n)
 			}
 		}
-	}
-	if len(cfg.Tenants) > 0 {
-		return names
-	}
-	names = slices.Clone(cfg.Model.LoRAModules)
-	switch {
-	case cfg.Model.ServedName != "":
-		names = append([]string{cfg.Model.ServedName}, names...)
-	case cfg.Model.ID != "":
-		names = append([]string{cfg.Model.ID}, names...)
 	}
 	return names
 }
