@@ -5,7 +5,7 @@
 // expectation and is said so. Leaving out one row at a time tells how far the result can be trusted.
 //
 // What users have comes first: results of any benchmark tool become rows (rows.go), an engine's log of its steps
-// becomes parameters of the step time (regress.go), and its start-up lines say what the server is (startup.go).
+// becomes parameters of the step time (regress.go), and its start-up lines say what the server is (server.go).
 // Nothing is guessed: what a result lacks is named, with the flag that supplies it.
 //
 // Read gather.go for what goes in, family.go for the parameters, then search.go, then calibrate.go.

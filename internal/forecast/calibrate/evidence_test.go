@@ -14,6 +14,7 @@ import (
 
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
+	"spate/internal/host/enginelog"
 	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 	"spate/internal/rng"
@@ -23,31 +24,6 @@ import (
 	"spate/internal/sim/kv"
 	"spate/internal/sim/latency"
 )
-
-func TestParseStep(t *testing.T) {
-	whole := "(EngineCore pid=7) INFO 11-15 12:00:00 [core.py:9] Iteration(12): 2 context requests, 1024 context tokens, 30 generation requests, 31 generation tokens, iteration elapsed time: 12.50 ms, GPU KV cache usage: 3.1%"
-	for _, c := range []struct {
-		name, text string
-		want       Step
-		ok         bool
-	}{
-		{"whole", whole, Step{Prompts: 2, PromptTokens: 1024, Decodes: 30, DecodeTokens: 31, Elapsed: 12500 * time.Microsecond, Usage: 0.031}, true},
-		{
-			"without usage and generated tokens", "Iteration(1): 0 context requests, 0 context tokens, 4 generation requests, iteration elapsed time: 9 ms",
-			Step{Decodes: 4, DecodeTokens: 4, Elapsed: 9 * time.Millisecond, Usage: -1},
-			true,
-		},
-		{"cut before its time", whole[:len(whole)-60], Step{}, false},
-		{"cut within its time", strings.SplitN(whole, ".50", 2)[0], Step{}, false},
-		{"cut at its beginning", strings.SplitN(whole, "context requests, ", 2)[1], Step{}, false},
-		{"nothing computed", "Iteration(1): 0 context requests, 0 context tokens, 0 generation requests, 0 generation tokens, iteration elapsed time: 9 ms", Step{}, false},
-	} {
-		got, ok := parseStep(c.text)
-		if ok != c.ok || ok && got != c.want {
-			t.Errorf("%s: %+v %v, want %+v %v", c.name, got, ok, c.want, c.ok)
-		}
-	}
-}
 
 func TestStartLines(t *testing.T) {
 	text := `INFO 09-02 12:00:00 [api_server.py:1] vLLM API server version 0.10.1.1
@@ -66,7 +42,7 @@ INFO 09-03 12:00:00 [x.py:1] # GPU blocks: 1000, # CPU blocks: 4681
 	if err != nil || len(logs) != 2 {
 		t.Fatalf("%d starts, %v; want 2", len(logs), err)
 	}
-	want := Server{
+	want := enginelog.Start{
 		Engine: "vllm", Version: "0.10.1.1", KVTokens: 450192, KVGiB: 12.02, Length: 16384, Requests: 27.48, WeightsGiB: 7.6391,
 		Flags: map[string]string{
 			"model": "Qwen/Qwen3-8B", "max-model-len": "16384", "tensor-parallel-size": "2", "enable-prefix-caching": "False",
@@ -79,7 +55,7 @@ INFO 09-03 12:00:00 [x.py:1] # GPU blocks: 1000, # CPU blocks: 4681
 	if len(logs[0].Steps) != 1 || len(logs[1].Steps) != 0 || logs[1].Line != 9 {
 		t.Errorf("steps %d and %d, second start at line %d", len(logs[0].Steps), len(logs[1].Steps), logs[1].Line)
 	}
-	want = Server{Engine: "vllm", Version: "0.6.3", Blocks: 1000, Flags: map[string]string{"model": "a/b", "max-num-seqs": "64", "dtype": "auto"}}
+	want = enginelog.Start{Engine: "vllm", Version: "0.6.3", Blocks: 1000, Flags: map[string]string{"model": "a/b", "max-num-seqs": "64", "dtype": "auto"}}
 	if diff := cmp.Diff(want, logs[1].Server); diff != "" {
 		t.Errorf("second start:\n%s", diff)
 	}
@@ -194,10 +170,10 @@ func TestRecoversStepTime(t *testing.T) {
 
 // TestSaysWhatStepsLeaveOpen: decode steps alone tell nothing about prompts.
 func TestSaysWhatStepsLeaveOpen(t *testing.T) {
-	var list []Step
+	var list []enginelog.Step
 	for i := range 200 {
 		n := 1 + i%64
-		list = append(list, Step{Decodes: n, DecodeTokens: n, Usage: float64(n) / 100, Elapsed: 10*time.Millisecond + time.Duration(n)*80*time.Microsecond})
+		list = append(list, enginelog.Step{Decodes: n, DecodeTokens: n, Usage: float64(n) / 100, Elapsed: 10*time.Millisecond + time.Duration(n)*80*time.Microsecond})
 	}
 	r, err := Regress("x", facts(), list)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
+	"spate/internal/host/enginelog"
 	"spate/internal/result"
 	"spate/internal/result/runs"
 	"spate/internal/safe/infile"
@@ -25,7 +26,7 @@ import (
 type Material struct {
 	File *predict.File // rows that were measured
 
-	steps  map[string][]Step // by group
+	steps  map[string][]enginelog.Step // by group
 	source string
 	digest string
 }

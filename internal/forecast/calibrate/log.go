@@ -7,28 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
-	"time"
-)
 
-// Step is one step of an engine, as a line of its iteration details tells it.
-type Step struct {
-	Line         int
-	Prompts      int // requests that computed prompt tokens
-	PromptTokens int
-	Decodes      int // requests that generated
-	DecodeTokens int
-	Elapsed      time.Duration
-	Usage        float64 // of the KV cache, 0 to 1; below zero where the line does not say
-}
+	"spate/internal/host/enginelog"
+)
 
 // Log is what one start of an engine printed.
 type Log struct {
 	Name   string // of the file, with the line the start begins at
 	Line   int
-	Server Server
-	Steps  []Step
+	Server enginelog.Start
+	Steps  []enginelog.Step
 	Cut    int // lines of iteration details that could not be read
 }
 
@@ -86,7 +75,7 @@ type logScan struct {
 // take reads one line.
 func (s *logScan) take(text string, line int) {
 	if strings.Contains(text, "Iteration(") {
-		if step, ok := parseStep(text); ok {
+		if step, ok := enginelog.ParseStep(text); ok {
 			step.Line = line
 			if l := s.log(line); len(l.Steps) < maxSteps {
 				l.Steps = append(l.Steps, step)
@@ -98,16 +87,12 @@ func (s *logScan) take(text string, line int) {
 		}
 		return
 	}
-	if begins(text) && s.now != nil && (len(s.now.Steps) > 0 || s.now.Server.sized()) {
+	if enginelog.Begins(text) && s.now != nil && (len(s.now.Steps) > 0 || s.now.Server.Sized()) {
 		s.done, s.now = append(s.done, s.now), nil
 	}
-	for _, rule := range startLines {
-		if strings.Contains(text, rule.hint) {
-			var got Server
-			if rule.read(&got, text) {
-				s.log(line).Server.merge(&got)
-			}
-		}
+	var said enginelog.Start
+	if said.Read(text) {
+		s.log(line).Server.Merge(&said)
 	}
 }
 
@@ -123,74 +108,4 @@ func (s *logScan) end() []*Log {
 		s.done = append(s.done, s.now)
 	}
 	return s.done
-}
-
-// parseStep reads a line of iteration details. Its parts are found by their names, so that versions that
-// add to it stay readable.
-func parseStep(text string) (Step, bool) {
-	s := Step{Usage: -1}
-	_, text, _ = strings.Cut(text, "Iteration(")
-	ms, ok := readNumber(after(text, "elapsed time: "))
-	if !ok || !strings.HasPrefix(strings.TrimLeft(after(text, "elapsed time: "), "0123456789."), " ms") || ms > 1e9 {
-		return s, false
-	}
-	s.Elapsed = time.Duration(ms * float64(time.Millisecond))
-	for _, p := range []struct {
-		name string
-		to   *int
-	}{
-		{" context requests", &s.Prompts},
-		{" context tokens", &s.PromptTokens},
-		{" generation requests", &s.Decodes},
-		{" generation tokens", &s.DecodeTokens},
-	} {
-		n, found := before(text, p.name)
-		if !found && p.to != &s.DecodeTokens {
-			return s, false
-		}
-		*p.to = n
-	}
-	s.DecodeTokens = max(s.DecodeTokens, s.Decodes)
-	if pct, ok := readNumber(after(text, "KV cache usage: ")); ok && pct <= 100 {
-		s.Usage = pct / 100
-	}
-	return s, s.Elapsed > 0 && s.PromptTokens+s.DecodeTokens > 0
-}
-
-// after is what follows a mark, empty without it.
-func after(text, mark string) string {
-	_, rest, _ := strings.Cut(text, mark)
-	return rest
-}
-
-// number reads the number a text begins with, with commas between its digits.
-func readNumber(text string) (float64, bool) {
-	n := 0
-	for n < len(text) && (text[n] >= '0' && text[n] <= '9' || text[n] == '.' || text[n] == ',') {
-		n++
-	}
-	v, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimRight(text[:n], ".,"), ",", ""), 64)
-	return v, err == nil
-}
-
-// maxCount is more tokens or requests than any step or cache has.
-const maxCount = 1 << 31
-
-// whole reads the whole number a text begins with.
-func whole(text string) (int, bool) {
-	v, ok := readNumber(text)
-	return int(min(v, maxCount)), ok && v == float64(int64(v)) && v < maxCount
-}
-
-// before reads the whole number that stands before a mark.
-func before(text, mark string) (int, bool) {
-	i := strings.Index(text, mark)
-	if i < 0 {
-		return 0, false
-	}
-	j := i
-	for j > 0 && text[j-1] >= '0' && text[j-1] <= '9' {
-		j--
-	}
-	return whole(text[j:i])
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"spate/internal/forecast/profile"
+	"spate/internal/host/enginelog"
 	"spate/internal/judge/stats"
 	"spate/internal/rng"
 	"spate/internal/sim/latency"
@@ -54,7 +55,7 @@ var errFew = errors.New("too few steps")
 
 // Regress finds the step time of a server from its steps. kvTokens is the size of its KV cache, which
 // turns usage into tokens read; without it the cost of reading KV stays at its expectation.
-func Regress(name string, facts profile.Facts, steps []Step) (*Regression, error) {
+func Regress(name string, facts profile.Facts, steps []enginelog.Step) (*Regression, error) {
 	m, err := NewModel(name, facts)
 	if err != nil {
 		return nil, err
@@ -76,10 +77,10 @@ func Regress(name string, facts profile.Facts, steps []Step) (*Regression, error
 
 // usable turns steps into batches. A log says how full the cache is, not how much of it a step reads:
 // blocks of prompts being computed are taken off, and half a block for every request.
-func usable(steps []Step, size, block, window int) ([]latency.Batch, []float64) {
+func usable(steps []enginelog.Step, size, block, window int) ([]latency.Batch, []float64) {
 	var batches []latency.Batch
 	var times []float64
-	known := slices.ContainsFunc(steps, func(s Step) bool { return s.Usage > printedKV })
+	known := slices.ContainsFunc(steps, func(s enginelog.Step) bool { return s.Usage > printedKV })
 	for _, s := range steps {
 		if known && s.Usage < 0 {
 			continue // cut lines among whole ones

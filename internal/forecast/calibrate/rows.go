@@ -11,6 +11,7 @@ import (
 
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
+	"spate/internal/host/enginelog"
 	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 )
@@ -30,7 +31,7 @@ type Given struct {
 // Found is what calibration can work with.
 type Found struct {
 	File    *predict.File
-	Steps   map[string][]Step // of each group whose engine logged them
+	Steps   map[string][]enginelog.Step // of each group whose engine logged them
 	Left    []Left
 	Notes   []string
 	Results int // looked at
@@ -46,7 +47,7 @@ type Left struct {
 func Collect(entries []runs.Entry, logs []*Log, given Given) (*Found, error) {
 	c := &collector{
 		given: given, logs: logs, groups: map[string]string{}, said: map[string]bool{},
-		found: &Found{File: &predict.File{Engines: map[string]profile.Facts{}}, Steps: map[string][]Step{}},
+		found: &Found{File: &predict.File{Engines: map[string]profile.Facts{}}, Steps: map[string][]enginelog.Step{}},
 	}
 	for i := range entries {
 		c.entry(&entries[i])
@@ -193,8 +194,8 @@ func usableResult(e *runs.Entry) error {
 	failed, _ := r.Metrics.Float("failed")
 	done, ok := r.Metrics.Float("completed")
 	asked := done + failed
-	if n, has := whole(r.Context.Text("num_prompts")); has && e.Run == nil {
-		asked = max(asked, float64(n))
+	if e.Run == nil {
+		asked = max(asked, float64(enginelog.Whole(r.Context.Text("num_prompts"))))
 	}
 	if ok && asked > 0 && (asked-done)/asked > maxFailed {
 		return fmt.Errorf("%.0f of %.0f requests failed: such a run does not tell a server's speed", asked-done, asked)
@@ -229,7 +230,7 @@ func (c *collector) workload(e *runs.Entry) (*predict.Workload, error) {
 		name string
 		to   *int
 	}{{"completed", &w.Completed}, {"total_input_tokens", &w.In}, {"total_output_tokens", &w.Out}} {
-		if v, ok := r.Metrics.Float(f.name); ok && v < maxCount {
+		if v, ok := r.Metrics.Float(f.name); ok && v < enginelog.MaxCount {
 			*f.to = int(v)
 		}
 	}
@@ -289,8 +290,8 @@ func (q *question) arg(names ...string) string {
 }
 
 func (q *question) count(name string) (int, bool) {
-	n, ok := whole(q.ctx.Text(name))
-	return n, ok && n > 0
+	n := enginelog.Whole(q.ctx.Text(name))
+	return n, n > 0
 }
 
 // dataset is the name the text gives, or the user's.
@@ -335,7 +336,7 @@ func (q *question) lengths(w *predict.Workload) error {
 		return fmt.Errorf("the length of its answers is not in the text: say --output-len")
 	}
 	for _, name := range []string{"random_prefix_len", "sonnet_prefix_len", "prefix_len"} {
-		if n, ok := whole(q.arg(name)); ok && strings.HasPrefix(name, w.Dataset) {
+		if n := enginelog.Whole(q.arg(name)); n > 0 && strings.HasPrefix(name, w.Dataset) {
 			w.Prefix = n
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"spate/internal/call"
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
+	"spate/internal/host/enginelog"
 	"spate/internal/result/runs"
 	"spate/internal/sim/catalog"
 	"spate/internal/sim/engineconf"
@@ -38,7 +39,7 @@ func recorded(e *runs.Entry, recs []call.Record) (*predict.Workload, error) {
 var image = regexp.MustCompile(`(vllm/vllm-openai|lmsysorg/sglang|openmmlab/lmdeploy):v?(\d+\.\d+[\w.]*)`)
 
 // server is what a result's own text says about its server, then what the one log that fits it says.
-func (c *collector) server(e *runs.Entry) Server {
+func (c *collector) server(e *runs.Entry) enginelog.Start {
 	s := stated(e)
 	var fit []*Log
 	for _, l := range c.logs {
@@ -50,17 +51,17 @@ func (c *collector) server(e *runs.Entry) Server {
 		fit = slices.DeleteFunc(fit, func(l *Log) bool { return l.Name != e.Result.Source.File })
 	}
 	if len(fit) == 1 {
-		s.merge(&fit[0].Server)
+		s.Merge(&fit[0].Server)
 	}
 	return s
 }
 
 // stated is what the text around a result says about its server.
-func stated(e *runs.Entry) Server {
+func stated(e *runs.Entry) enginelog.Start {
 	ctx := e.Result.Context
-	s := Server{Version: ctx.Text("engine_version"), Flags: map[string]string{}}
-	s.KVTokens, _ = whole(ctx.Text("kv_cache_tokens"))
-	s.KVGiB, _ = readNumber(ctx.Text("kv_cache_memory_gib"))
+	s := enginelog.Start{Version: ctx.Text("engine_version"), Flags: map[string]string{}}
+	s.KVTokens = enginelog.Whole(ctx.Text("kv_cache_tokens"))
+	s.KVGiB = enginelog.Float(ctx.Text("kv_cache_memory_gib"))
 	if f, ok := ctx.Get("server_arguments"); ok {
 		args, _ := f.Value.(map[string]any)
 		for k, v := range args {
@@ -95,7 +96,7 @@ func stated(e *runs.Entry) Server {
 }
 
 // fits reports whether two descriptions can be of one server: they contradict each other nowhere.
-func fits(a, b *Server) bool {
+func fits(a, b *enginelog.Start) bool {
 	same := func(x, y string) bool { return x == "" || y == "" || strings.EqualFold(x, y) }
 	if !same(a.Engine, b.Engine) || !same(a.Version, b.Version) || !same(path.Base(a.Flags["model"]), path.Base(b.Flags["model"])) &&
 		a.Flags["model"] != "" && b.Flags["model"] != "" {
@@ -117,7 +118,7 @@ var foreign = map[string]string{
 }
 
 // settings reads the flags of a server as the engine would. Flags nobody knows change nothing here.
-func (s *Server) settings() engineconf.Settings {
+func settings(s *enginelog.Start) engineconf.Settings {
 	var out engineconf.Settings
 	f := pflag.NewFlagSet("server", pflag.ContinueOnError)
 	out.Bind(f)
@@ -136,8 +137,8 @@ func (s *Server) settings() engineconf.Settings {
 }
 
 // facts decide what a server is. What is missing is an error that names the flag.
-func (c *collector) facts(s *Server) (profile.Facts, error) {
-	set := s.settings()
+func (c *collector) facts(s *enginelog.Start) (profile.Facts, error) {
+	set := settings(s)
 	g := &c.given.Server
 	f := profile.Facts{
 		Engine: cmp.Or(g.Engine, s.Engine), Version: cmp.Or(g.Version, cutBuild(s.Version)), GPU: g.GPU, Model: cmp.Or(g.Model, set.Model),
@@ -229,7 +230,7 @@ func (c *collector) complete(f *profile.Facts) error {
 }
 
 // cache decides the size of the KV cache from what was told, if anything was; else it is left to the fit.
-func (c *collector) cache(f *profile.Facts, s *Server, set *engineconf.Settings) error {
+func (c *collector) cache(f *profile.Facts, s *enginelog.Start, set *engineconf.Settings) error {
 	block := max(set.Block, 16)
 	switch {
 	case f.KVTokens > 0:

@@ -1,6 +1,7 @@
-// Package enginelog reads the lines in which an engine says, every few seconds, how it is doing: vLLM's stats lines
-// of all versions (this file) and SGLang's batch lines (sglang.go). harvest finds them in logs of the past, observe
-// in a log that is being written. It is pure and knows neither files nor clocks.
+// Package enginelog reads the lines that engines print: what a server says of itself while it starts (startup.go),
+// the stats lines in which it says every few seconds how it is doing (this file for vLLM, sglang.go), and vLLM's
+// details of single steps (step.go). harvest and calibrate find them in logs of the past, launch and observe in a log
+// that is being written. It is pure and knows neither files nor clocks.
 package enginelog
 
 import (

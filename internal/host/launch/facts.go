@@ -1,9 +1,11 @@
 package launch
 
 import (
+	"cmp"
 	"regexp"
-	"strconv"
 	"strings"
+
+	"spate/internal/host/enginelog"
 )
 
 // Facts are what a server says of itself when it starts.
@@ -17,67 +19,25 @@ type Facts struct {
 	Warnings       []string `json:"warnings,omitempty"` // the first few
 }
 
-var (
-	versionLine    = regexp.MustCompile(`(?i)(?:vLLM API server version|vLLM version|version[ =:]+)\s*v?(\d+\.\d+[\w.+-]*)`)
-	kvTokensLine   = regexp.MustCompile(`GPU KV cache size:\s*([\d,]+)\s*tokens`)
-	kvBlocksLine   = regexp.MustCompile(`# GPU blocks:\s*(\d+)`)
-	concurrentLine = regexp.MustCompile(`Maximum concurrency for [\d,]+ tokens per request:\s*([\d.]+)x`)
-	weightsLine    = regexp.MustCompile(`(?i)model (?:loading|weights) took\s*([\d.]+)\s*Gi?B`)
-	kvMemoryLine   = regexp.MustCompile(`(?i)available KV cache memory:\s*([\d.]+)\s*GiB`)
-	activationLine = regexp.MustCompile(`(?i)(?:peak activation memory(?: is|:)?|activation peak memory takes)\s*([\d.]+)\s*GiB`)
-	weightsTake    = regexp.MustCompile(`(?i)model weights take\s*([\d.]+)\s*GiB|Load weight end\..*mem usage=([\d.]+) GB`)
-	restForKV      = regexp.MustCompile(`reserved for KV Cache is\s*([\d.]+)\s*GiB`)
-	poolLine       = regexp.MustCompile(`max_total_num_tokens=(\d+)|KV Cache is allocated\. #tokens: (\d+)`)
-	slotsLine      = regexp.MustCompile(`n_slots = (\d+), n_ctx_slot = (\d+), kv_unified = '(true|false)'`)
-	warningLine    = regexp.MustCompile(`\bWARNING\b|^\d+(?:\.\d+){3} W `)
-)
+var warningLine = regexp.MustCompile(`\bWARNING\b|^\d+(?:\.\d+){3} W `)
 
-const maxWarnings = 10
+const (
+	maxWarnings = 10
+	blockTokens = 16 // of a cache that is told in blocks
+)
 
 // ReadFacts finds them in what a server printed.
 func ReadFacts(log string) Facts {
-	var f Facts
+	var s enginelog.Start
+	var warnings []string
 	for line := range strings.SplitSeq(log, "\n") {
-		if m := versionLine.FindStringSubmatch(line); m != nil && f.Version == "" {
-			f.Version = m[1]
-		}
-		if m := kvTokensLine.FindStringSubmatch(line); m != nil {
-			f.KVTokens = int(number(strings.ReplaceAll(m[1], ",", "")))
-		}
-		if m := kvBlocksLine.FindStringSubmatch(line); m != nil && f.KVTokens == 0 {
-			f.KVTokens = 16 * int(number(m[1]))
-		}
-		if m := poolLine.FindStringSubmatch(line); m != nil {
-			f.KVTokens = int(number(m[1] + m[2]))
-		}
-		if m := slotsLine.FindStringSubmatch(line); m != nil {
-			f.MaxConcurrency, f.KVTokens = number(m[1]), int(number(m[2]))
-			if m[3] == "false" { // each has its own
-				f.KVTokens *= int(f.MaxConcurrency)
-			}
-		}
-		if m := weightsTake.FindStringSubmatch(line); m != nil {
-			f.WeightsGiB = number(m[1] + m[2])
-		}
-		for _, figure := range []struct {
-			re *regexp.Regexp
-			to *float64
-		}{{concurrentLine, &f.MaxConcurrency}, {weightsLine, &f.WeightsGiB}, {kvMemoryLine, &f.KVGiB}, {restForKV, &f.KVGiB}, {activationLine, &f.ActivationGiB}} {
-			if m := figure.re.FindStringSubmatch(line); m != nil {
-				*figure.to = number(m[1])
-			}
-		}
-		if warningLine.MatchString(line) && len(f.Warnings) < maxWarnings {
-			f.Warnings = append(f.Warnings, clean(line))
+		s.Read(line)
+		if warningLine.MatchString(line) && len(warnings) < maxWarnings {
+			warnings = append(warnings, clean(line))
 		}
 	}
-	return f
-}
-
-func number(text string) float64 {
-	v, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return 0
+	return Facts{
+		Version: s.Version, KVTokens: cmp.Or(s.KVTokens, blockTokens*s.Blocks), MaxConcurrency: s.Requests,
+		WeightsGiB: s.WeightsGiB, KVGiB: s.KVGiB, ActivationGiB: s.ActivationGiB, Warnings: warnings,
 	}
-	return v
 }
