@@ -47,6 +47,8 @@ type Job struct {
 	// Live and Sink, where set, let the caller follow the run while it goes.
 	Live *driver.Live
 	Sink recorder.Sink
+
+	Workers // of a load that several processes send
 }
 
 // Outcome is a finished run.

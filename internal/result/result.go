@@ -53,6 +53,7 @@ type Run struct {
 	Spec        *SpecDecode       `json:"spec_decode,omitempty"`
 	Observed    *observe.Summary  `json:"observed,omitempty"` // server, GPUs and host during the measured part
 	Tenants     []Tenant          `json:"tenants,omitempty"`  // of a run with several workloads
+	Workers     []Worker          `json:"workers,omitempty"`  // of a load that several processes sent
 	Errors      []string          `json:"errors,omitempty"`   // of the first failures, in dispatch order
 	Notes       []string          `json:"notes,omitempty"`
 	Records     recorder.Stats    `json:"records"` // how the record log fared

@@ -30,6 +30,12 @@ type Snapshot struct {
 	Note     string       // why, when not valid
 }
 
+// Worker is one of several processes that send the load, as it stands.
+type Worker struct {
+	Name, State               string // state: preparing, ready, sending, done, lost ...
+	Due, Sent, Done, InFlight int
+}
+
 // Quantiles are live figures of one latency, good to three digits.
 type Quantiles struct {
 	N        int64

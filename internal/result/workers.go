@@ -1,0 +1,53 @@
+package result
+
+import (
+	"time"
+
+	"spate/internal/call"
+	"spate/internal/judge/verdict"
+	"spate/internal/load/deal"
+)
+
+// WorkerState says how a worker of a run came to its end.
+type WorkerState string
+
+// The states of a worker.
+const (
+	WorkerFinished WorkerState = "finished" // sent its whole part
+	WorkerIdle     WorkerState = "idle"     // had nothing to send: there are more workers than slots or requests
+	WorkerStopped  WorkerState = "stopped"  // by the user's word, or because failures ended the run
+	WorkerLost     WorkerState = "lost"     // was not heard of any more
+)
+
+// Worker is one of several processes that sent the load of a run together. Its times are on the run's clock.
+type Worker struct {
+	Name    string      `json:"name"`
+	Host    string      `json:"host,omitempty"`
+	Version string      `json:"version,omitempty"` // of its spate
+	Cores   int         `json:"cores,omitempty"`
+	Part    deal.Part   `json:"part"`
+	State   WorkerState `json:"state"`
+
+	Start   time.Duration `json:"start_ns"`          // the start all were given
+	Skew    time.Duration `json:"start_skew_ns"`     // from when its first request was due until it let it go
+	Measure time.Duration `json:"measure_ns"`        // when it let its first measured request go; call.Unset for none
+	End     time.Duration `json:"end_ns"`            // after its last record
+	Starved int           `json:"starved,omitempty"` // requests that were not made in time
+	Stopped bool          `json:"stopped,omitempty"`
+	Aborted string        `json:"aborted,omitempty"` // why failures ended its part
+	Refusal int           `json:"refusal,omitempty"` // the HTTP status of the last of those failures
+
+	Self  *verdict.Self `json:"self,omitempty"`  // what it saw of its own process and host
+	Clock *WorkerClock  `json:"clock,omitempty"` // nil: it shares the clock of the run
+
+	Tally call.Tally `json:"tally"`          // of its measured requests, from the records
+	Lost  int        `json:"lost,omitempty"` // of those, requests that were due from it when it was gone
+}
+
+// WorkerClock is how a worker's clock was set to that of the run.
+type WorkerClock struct {
+	Offset      time.Duration `json:"offset_ns"` // its own clock minus the run's, as applied
+	DriftPPM    float64       `json:"drift_ppm"`
+	Uncertainty time.Duration `json:"uncertainty_ns"` // of its times on the run's clock
+	Samples     int           `json:"samples"`        // exchanges it was taken from
+}
