@@ -6,11 +6,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"spate/internal/console"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
 )
@@ -32,20 +34,28 @@ func newBench(p Process) *cobra.Command {
 	return cmd
 }
 
+// sitting is a process in which runs are made and shown.
+type sitting struct {
+	Process
+	chat   io.Writer // Stderr, or nothing where only what went wrong is said
+	compat *compat   // the dialect a run speaks; nil: vLLM's of today
+}
+
 // runBenchArgs turns arguments into settings and runs them.
 func runBenchArgs(cmd *cobra.Command, p Process, args []string) error {
 	args, err := dropServe(args)
 	if err != nil {
-		return usage{"spate bench", err}
+		return console.Usage("spate bench", err)
 	}
-	if name, rest := takeCompat(args); name != "" && p.compat == nil {
-		return runCompat(cmd.Context(), p, name, rest)
+	s := sitting{Process: p}
+	if name, rest := takeCompat(args); name != "" {
+		return runCompat(cmd.Context(), s, name, rest)
 	}
-	return runParsed(cmd.Context(), p, args)
+	return runParsed(cmd.Context(), s, args)
 }
 
 // runParsed reads spate's own arguments and runs them.
-func runParsed(ctx context.Context, p Process, args []string) error {
+func runParsed(ctx context.Context, p sitting, args []string) error {
 	opt := flags.Options{Env: p.Env, ReadFile: p.ReadFile, IDPrefix: "bench-" + randomHex() + "-"}
 	if p.compat != nil && p.compat.name.Single() {
 		opt.Single = "--compat " + string(p.compat.name)
@@ -53,7 +63,7 @@ func runParsed(ctx context.Context, p Process, args []string) error {
 	r, err := flags.Parse(args, opt)
 	if err != nil {
 		if isUsage(err) {
-			return usage{"spate bench", err}
+			return console.Usage("spate bench", err)
 		}
 		return err
 	}
@@ -61,7 +71,7 @@ func runParsed(ctx context.Context, p Process, args []string) error {
 		return flags.WriteHelp(p.Stdout, r.Topic)
 	}
 	if _, err := launchSpec(r.Bench); r.Bench.Launch.Command != "" && err != nil {
-		return usage{"spate bench", err}
+		return console.Usage("spate bench", err)
 	}
 	if r.Bench.Repeat.Series() {
 		return runSeries(ctx, p, args, r.Bench)
@@ -71,13 +81,13 @@ func runParsed(ctx context.Context, p Process, args []string) error {
 		return err
 	}
 	if code := runBench(ctx, p, r.Bench); code != ExitDone {
-		return exit{code}
+		return console.Exit(code)
 	}
 	return nil
 }
 
 // preface is what stands ahead of a run: the line of settings with which the tools of --compat begin, and notes.
-func (p Process) preface(r *flags.Result) error {
+func (p sitting) preface(r *flags.Result) error {
 	o := &r.Bench.Output
 	if p.compat != nil && !o.Quiet && !o.DryRun {
 		if _, err := fmt.Fprintln(p.Stdout, r.Namespace); err != nil {
@@ -86,7 +96,7 @@ func (p Process) preface(r *flags.Result) error {
 	}
 	for _, note := range r.Notes {
 		if !o.Quiet {
-			say(p.Stderr, "note: %s\n", note)
+			p.Say("note: %s\n", note)
 		}
 	}
 	return nil

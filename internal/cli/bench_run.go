@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"spate/internal/bench"
+	"spate/internal/console"
 	"spate/internal/host/launch"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
@@ -21,34 +21,33 @@ import (
 )
 
 // runBench measures one server with the given settings and returns the exit code.
-func runBench(ctx context.Context, p Process, cfg *config.Bench) (code int) {
-	view := p.view
+func runBench(ctx context.Context, p sitting, cfg *config.Bench) (code int) {
+	view := p.View
 	p.Stderr = live.NewConsole(p.Stderr) // what is said during the run goes above the live view
 	p.chat = p.Stderr
 	vllm := p.Stdout
 	if cfg.Output.Quiet {
 		cfg.Output.UI, p.chat, vllm = config.UINone, io.Discard, io.Discard
 	}
-	sig := newSignals(ctx, p, draining)
-	sig.eager = true
-	ctx = sig.ctx
-	defer sig.done()
-	m := p.measured(sig.stop)
+	sig := p.Eager(ctx)
+	ctx = sig.Context
+	defer sig.Done()
+	m := measured(p.Process, sig.Stop)
 	m.View, m.Stdout, m.Stderr = view, vllm, p.chat
-	m.Note = func(format string, args ...any) { say(p.chat, format+"\n", args...) }
+	m.Note = func(format string, args ...any) { console.Say(p.chat, format+"\n", args...) }
 	m.Show = func(_ io.Writer, cfg *config.Bench, out *bench.Outcome) error { return printOutcome(p, cfg, out) }
-	m.Hold = func() (release func()) { sig.hold(); return func() {} } // until the outcome is printed and stored
+	m.Hold = func() (release func()) { sig.Hold(); return func() {} } // until the outcome is printed and stored
 	pt := &trial.Point{Config: cfg, Command: append([]string{"spate"}, secret.Args(p.Args)...)}
 	if cfg.Output.DryRun {
 		m.Stdout = p.Stdout
-		return dryRun(ctx, p, m, pt, sig.was)
+		return dryRun(ctx, p, m, pt, sig.Was)
 	}
 	var exec trial.Executor = m
 	if cfg.Launch.Command != "" {
-		defer sig.hold()() // a server that is being started is ended, too
-		l, end, err := p.launchFor(ctx, m, pt)
+		defer sig.Hold()() // a server that is being started is ended, too
+		l, end, err := launchFor(p.Process, ctx, m, pt)
 		if err != nil {
-			complain(p.Stderr, "spate bench", err)
+			console.Complain(p.Stderr, "spate bench", err)
 			return ExitFailed
 		}
 		exec = l
@@ -56,15 +55,15 @@ func runBench(ctx context.Context, p Process, cfg *config.Bench) (code int) {
 	}
 	res, err := exec.Try(ctx, pt)
 	_, start := errors.AsType[*trial.StartError](err)
-	if f, ok := errors.AsType[*launch.Failure](err); ok && start && sig.was() {
+	if f, ok := errors.AsType[*launch.Failure](err); ok && start && sig.Was() {
 		err = fmt.Errorf("the server was ended before it was ready; its log is %s", f.Log)
 	}
 	if err != nil {
-		complain(p.Stderr, "spate bench", err)
+		console.Complain(p.Stderr, "spate bench", err)
 	}
 	if res == nil {
 		switch {
-		case sig.was():
+		case sig.Was():
 			return ExitInterrupted
 		case start:
 			return ExitFailed
@@ -72,16 +71,16 @@ func runBench(ctx context.Context, p Process, cfg *config.Bench) (code int) {
 		return exitOf(err)
 	}
 	keepRun(ctx, p, cfg, res.Run)
-	return exitCode(p, cfg, res, sig.was(), err)
+	return exitCode(p, cfg, res, sig.Was(), err)
 }
 
-func dryRun(ctx context.Context, p Process, m *executor.Measured, pt *trial.Point, interrupted func() bool) int {
+func dryRun(ctx context.Context, p sitting, m *executor.Measured, pt *trial.Point, interrupted func() bool) int {
 	err := m.DryRun(ctx, pt)
 	switch {
 	case interrupted():
 		return ExitInterrupted
 	case err != nil:
-		complain(p.Stderr, "spate bench --dry-run", err)
+		console.Complain(p.Stderr, "spate bench --dry-run", err)
 		return exitOf(err)
 	}
 	return ExitDone
@@ -89,7 +88,7 @@ func dryRun(ctx context.Context, p Process, m *executor.Measured, pt *trial.Poin
 
 // printOutcome puts vLLM's block on standard output, or that of the dialect asked for, and spate's findings
 // below it.
-func printOutcome(p Process, cfg *config.Bench, out *bench.Outcome) error {
+func printOutcome(p sitting, cfg *config.Bench, out *bench.Outcome) error {
 	if p.compat != nil {
 		return p.compat.tell(p, cfg, out)
 	}
@@ -104,11 +103,11 @@ func printOutcome(p Process, cfg *config.Bench, out *bench.Outcome) error {
 
 // findings are what fits a screen, or all with --details. With --quiet nothing stands beside the block on standard
 // output; that a run is not VALID is said on standard error, where it disturbs no script and nobody misses it.
-func findings(p Process, cfg *config.Bench, out *bench.Outcome) error {
+func findings(p sitting, cfg *config.Bench, out *bench.Outcome) error {
 	v := &out.Run.Verdict
 	switch {
 	case cfg.Output.Quiet && v.Grade != verdict.Valid:
-		complain(p.Stderr, "spate", fmt.Errorf("%s. %s", cmp.Or(string(v.Grade), "NOT JUDGED"), v.Sentence))
+		console.Complain(p.Stderr, "spate", fmt.Errorf("%s. %s", cmp.Or(string(v.Grade), "NOT JUDGED"), v.Sentence))
 		return nil
 	case cfg.Output.Quiet:
 		return nil
@@ -124,13 +123,13 @@ func findings(p Process, cfg *config.Bench, out *bench.Outcome) error {
 }
 
 // exitCode says how the run went, worst first.
-func exitCode(p Process, cfg *config.Bench, out *trial.Result, interrupted bool, failed error) int {
+func exitCode(p sitting, cfg *config.Bench, out *trial.Result, interrupted bool, failed error) int {
 	for _, u := range out.Unmet {
-		say(p.Stderr, "spate bench: %s\n", u)
+		p.Say("spate bench: %s\n", u)
 	}
 	invalid := cfg.Check.Strict && out.Run.Verdict.Grade == verdict.InvalidRun
 	if invalid {
-		say(p.Stderr, "spate bench: --strict: %s\n", out.Run.Verdict.Sentence)
+		p.Say("spate bench: --strict: %s\n", out.Run.Verdict.Sentence)
 	}
 	switch {
 	case interrupted:
@@ -138,35 +137,17 @@ func exitCode(p Process, cfg *config.Bench, out *trial.Result, interrupted bool,
 	case failed != nil:
 		return ExitFailed
 	case out.Run.State == result.Aborted:
-		complain(p.Stderr, "spate bench", fmt.Errorf("the run was ended early: %s (--abort-on-error %s)", out.Run.Aborted, cfg.Load.AbortOnError))
+		console.Complain(p.Stderr, "spate bench", fmt.Errorf("the run was ended early: %s (--abort-on-error %s)", out.Run.Aborted, cfg.Load.AbortOnError))
 		return ExitFailed
 	case out.Run.Summary.Completed == 0:
 		text := ""
 		if bad := out.Run.Verdict.Bad(); len(bad) > 0 && bad[0].Hint != "" {
 			text = ": " + bad[0].Hint
 		}
-		complain(p.Stderr, "spate bench", errors.New("no request succeeded"+text))
+		console.Complain(p.Stderr, "spate bench", errors.New("no request succeeded"+text))
 		return ExitFailed
 	case invalid || len(out.Unmet) > 0:
 		return ExitUnmet
 	}
 	return ExitDone
-}
-
-func (p Process) getenv(name string) string {
-	v, _ := p.Env(name)
-	return v
-}
-
-func (p Process) home() string { return p.getenv("HOME") }
-
-// view says how progress can be shown on standard error.
-func (p Process) view(ui config.UI) live.Options {
-	f, ok := p.Stderr.(*os.File)
-	if !ok || ui == config.UIPlain {
-		return live.Options{}
-	}
-	opt := live.Terminal(int(f.Fd()), p.getenv)
-	opt.TTY = opt.TTY || ui == config.UILive
-	return opt
 }

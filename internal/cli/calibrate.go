@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"spate/internal/console"
 	"spate/internal/selftest/accuracy"
 )
 
@@ -97,35 +97,29 @@ func (c *calibration) settle(p Process) error {
 
 func runCalibrate(cmd *cobra.Command, p Process, c *calibration) error {
 	if err := c.settle(p); err != nil {
-		return usage{"spate calibrate-client", err}
+		return console.Usage("spate calibrate-client", err)
 	}
 	exe, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find spate's own executable: %w", err)
 	}
-	ctx, stop := interruptible(cmd.Context(), p)
-	defer stop()
+	sig := p.Eager(cmd.Context())
+	defer sig.Done()
+	ctx := sig.Context
 	lab := &accuracy.Lab{Program: exe, Name: os.Args[0], Child: []string{childCommand}}
 	rep, err := lab.Run(ctx, accuracy.Suite{
 		Levels: c.levels, Rounds: c.rounds, Repeat: c.repeat, Full: c.full, Tokenizer: c.file,
-		Say: func(what string) { say(p.Stderr, "measuring: %s\n", what) },
+		Say: func(what string) { p.Say("measuring: %s\n", what) },
 	})
 	if ctx.Err() != nil {
-		say(p.Stderr, "spate calibrate-client: interrupted\n")
-		return exit{ExitInterrupted}
+		p.Say("spate calibrate-client: interrupted\n")
+		return console.Exit(ExitInterrupted)
 	}
 	if err != nil {
 		return fmt.Errorf("calibrate the client: %w", err)
 	}
 	rep.Host.SpateVersion = Version
 	return c.print(p, rep)
-}
-
-// interruptible is a context that ends with the first interrupt.
-func interruptible(ctx context.Context, p Process) (context.Context, func()) {
-	sig := newSignals(ctx, p, "")
-	sig.eager = true
-	return sig.ctx, sig.done
 }
 
 // print writes the report in the form that was asked for.
@@ -159,7 +153,7 @@ func newCalibrateChild(p Process) *cobra.Command {
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return accuracy.Child(cmd.Context(), p.Stdin, p.raw())
+			return accuracy.Child(cmd.Context(), p.Stdin, p.Raw())
 		},
 	}
 }

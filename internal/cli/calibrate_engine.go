@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"spate/internal/console"
 	"spate/internal/forecast/calibrate"
 	"spate/internal/forecast/predict"
 	"spate/internal/result"
@@ -86,11 +87,11 @@ func (o *calibrateOptions) run(p Process, args []string) error {
 	if o.prefix || o.cold {
 		o.given.Server.PrefixCaching = &o.prefix
 	}
-	note := func(format string, a ...any) { say(p.Stderr, format+"\n", a...) }
+	note := func(format string, a ...any) { p.Say(format+"\n", a...) }
 	in, err := (&calibrate.Reader{ReadFile: p.ReadFile, Stdin: p.Stdin, Given: o.given, Note: note}).Gather(args)
 	if err != nil {
 		if _, given := errors.AsType[*calibrate.GivenError](err); given {
-			return usage{"spate calibrate", err}
+			return console.Usage("spate calibrate", err)
 		}
 		return err
 	}
@@ -132,7 +133,7 @@ func saveProfiles(p Process, done *calibrate.Outcome, folder string) error {
 		}
 	}
 	for _, n := range done.Notes {
-		say(p.Stderr, "%s\n", n)
+		p.Say("%s\n", n)
 	}
 	return nil
 }
@@ -177,13 +178,13 @@ func profileFiles(path string) ([]string, error) {
 // stepsSummary tells what an engine's steps alone gave.
 func stepsSummary(p Process, done *calibrate.Outcome) error {
 	for _, prof := range done.Profiles {
-		say(p.Stdout, "%s\n", prof.Name)
+		p.Print("%s\n", prof.Name)
 		for _, q := range prof.Params {
 			state := fmt.Sprintf("%s to %s", predict.Digits(q.Low), predict.Digits(q.High))
 			if !q.Free {
 				state = "expected, not determined"
 			}
-			say(p.Stdout, "  %-10s %10s %-12s %s\n", q.Name, predict.Digits(q.Value), q.Unit, state)
+			p.Print("  %-10s %10s %-12s %s\n", q.Name, predict.Digits(q.Value), q.Unit, state)
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"spate/internal/console"
 	"spate/internal/result"
 	"spate/internal/safe/secret"
 	"spate/internal/search/capacity"
@@ -93,7 +94,7 @@ func newCapacity(p Process) *cobra.Command {
 			o := &capacityOptions{}
 			own := o.set()
 			if err := o.parse(own, args); err != nil {
-				return usage{"spate capacity", err}
+				return console.Usage("spate capacity", err)
 			}
 			if o.help {
 				return cmd.Help()
@@ -149,11 +150,11 @@ func (o *capacityOptions) check() error {
 
 // plan is the search for its folder.
 func (o *capacityOptions) plan(p Process, args []string) (*capacity.Plan, *sweep.Plan, error) {
-	one, err := sweep.NewPlan(o.suite, randomHex()[:6], p.resolve)
+	one, err := sweep.NewPlan(o.suite, randomHex()[:6], resolver(p))
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg, err := p.resolve(one.Args(&one.Points[0]))
+	cfg, err := resolver(p)(one.Args(&one.Points[0]))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -196,21 +197,21 @@ func runCapacity(ctx context.Context, p Process, o *capacityOptions, args []stri
 	if o.resume != "" {
 		full, err := o.resumed(args)
 		if err != nil {
-			return usage{"spate capacity", err}
+			return console.Usage("spate capacity", err)
 		}
 		o = full
 	}
 	if err := o.check(); err != nil {
-		return usage{"spate capacity", err}
+		return console.Usage("spate capacity", err)
 	}
 	plan, one, err := o.plan(p, args)
 	if err != nil {
-		return usage{"spate capacity", err}
+		return console.Usage("spate capacity", err)
 	}
 	h := &hunt{p: p, o: o}
 	if o.predict != "" {
 		if h.profile, err = namedProfile(p, o.predict); err != nil {
-			return usage{"spate capacity", err}
+			return console.Usage("spate capacity", err)
 		}
 		o.pause = 0
 	}
@@ -220,13 +221,13 @@ func runCapacity(ctx context.Context, p Process, o *capacityOptions, args []stri
 	work, err := plan.Open(o.dir)
 	if err != nil {
 		if _, changed := errors.AsType[*capacity.ChangedError](err); changed {
-			return usage{"spate capacity", err}
+			return console.Usage("spate capacity", err)
 		}
 		return err
 	}
 	defer func() { _ = work.Close() }() // everything in it is on disk
 	h.prober = &capacity.Prober{
-		Search: capacity.New(o.search), Work: work, ID: plan.ID, Args: one.Args(&one.Points[0]), Resolve: p.resolve, Cache: trial.Cache(o.cache), Length: o.time, Pause: o.pause,
+		Search: capacity.New(o.search), Work: work, ID: plan.ID, Args: one.Args(&one.Points[0]), Resolve: resolver(p), Cache: trial.Cache(o.cache), Length: o.time, Pause: o.pause,
 	}
 	return h.run(ctx)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"spate/internal/console"
 	"spate/internal/forecast/profile"
 	"spate/internal/result"
 	"spate/internal/result/runs"
@@ -24,24 +25,25 @@ type hunt struct {
 
 // run makes probes until the search is over.
 func (h *hunt) run(ctx context.Context) error {
-	ctx, stop, _, done := interrupts(ctx, h.p)
-	defer done()
-	var exec trial.Executor = h.p.measured(stop)
+	sig := h.p.Draining(ctx)
+	defer sig.Done()
+	ctx, stop := sig.Context, sig.Stop
+	var exec trial.Executor = measured(h.p, stop)
 	if h.profile != nil {
-		exec = h.p.predicted(h.profile)
+		exec = predicted(h.p, h.profile)
 	}
 	r := h.prober
 	r.Executor, r.Stop, r.Took = exec, stop, h.take
-	say(h.p.Stderr, "search in %s\n", r.Work.Dir)
+	h.p.Say("search in %s\n", r.Work.Dir)
 	stopped, err := r.Run(ctx)
 	switch {
 	case stopped:
-		say(h.p.Stderr, "%d probes are kept; go on with: spate capacity --resume %s\n", r.Search.Probes(), r.Work.Dir)
-		return exit{ExitInterrupted}
+		h.p.Say("%d probes are kept; go on with: spate capacity --resume %s\n", r.Search.Probes(), r.Work.Dir)
+		return console.Exit(ExitInterrupted)
 	case err != nil:
-		say(h.p.Stderr, "go on with: spate capacity --resume %s\n", r.Work.Dir)
+		h.p.Say("go on with: spate capacity --resume %s\n", r.Work.Dir)
 		if isUsage(err) {
-			return usage{"spate capacity", err}
+			return console.Usage("spate capacity", err)
 		}
 		return err
 	}
@@ -57,7 +59,7 @@ func (h *hunt) take(obs *capacity.Observation, earlier bool) {
 	}
 	if !h.said {
 		h.said = true
-		say(w, "%s", h.prober.Search.Head())
+		console.Say(w, "%s", h.prober.Search.Head())
 	}
 	label, remark := "", ""
 	if h.profile != nil {
@@ -66,7 +68,7 @@ func (h *hunt) take(obs *capacity.Observation, earlier bool) {
 	if earlier {
 		remark = "(earlier)"
 	}
-	say(w, "%s", h.prober.Search.Row(obs, label, remark))
+	console.Say(w, "%s", h.prober.Search.Row(obs, label, remark))
 }
 
 // conclude prints the answer.
@@ -82,19 +84,19 @@ func (h *hunt) conclude() error {
 		a.Notes = append(a.Notes, fmt.Sprintf("%s is bounded by %d requests or more, and some probes had %d: --num-prompts or --probe-time makes them longer", of, n, a.Smallest()))
 	}
 	if h.o.json {
-		if err := writeIndented(h.p, &a); err != nil {
+		if err := h.p.JSON(&a); err != nil {
 			return err
 		}
 	} else {
-		say(h.p.Stdout, "%s", a.Text())
-		say(h.p.Stderr, "every probe is in %s\n", h.prober.Work.Dir)
+		h.p.Print("%s", a.Text())
+		h.p.Say("every probe is in %s\n", h.prober.Work.Dir)
 	}
 	switch low := float64(a.Load); {
 	case low == 0:
-		return exit{ExitUnmet}
+		return console.Exit(ExitUnmet)
 	case low < h.o.atLeast:
-		say(h.p.Stderr, "spate capacity: --at-least %g %s is not shown: %s\n", h.o.atLeast, h.o.search.By.Unit(), a.Sentence)
-		return exit{ExitUnmet}
+		h.p.Say("spate capacity: --at-least %g %s is not shown: %s\n", h.o.atLeast, h.o.search.By.Unit(), a.Sentence)
+		return console.Exit(ExitUnmet)
 	}
 	return nil
 }
@@ -112,5 +114,5 @@ func (h *hunt) keep(ctx context.Context) {
 			}
 		}
 	}
-	h.p.keepRuns(ctx, h.o.noStore, h.prober.Args, entries)
+	keepRuns(h.p, ctx, h.o.noStore, h.prober.Args, entries)
 }

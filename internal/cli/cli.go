@@ -7,86 +7,51 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"spate/internal/console"
 	"spate/internal/forecast/predict"
 	"spate/internal/host/launch"
 	"spate/internal/result/store"
 	"spate/internal/safe/escape"
-	"spate/internal/safe/secret"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
 )
 
+// Process is what a command may touch of the process it runs in.
+type Process = console.Process
+
 // Exit codes, the same for every command; docs/failures.md has them for users.
 const (
-	ExitDone        = 0
-	ExitFailed      = 1 // no request succeeded, failures ended the run, or spate could not do what was asked
-	ExitUsage       = 2 // the command line is wrong, or names a file that is not there
-	ExitUnmet       = 3 // an objective that was asked for is not met
-	ExitInterrupted = 130
+	ExitDone        = console.ExitDone
+	ExitFailed      = console.ExitFailed
+	ExitUsage       = console.ExitUsage
+	ExitUnmet       = console.ExitUnmet
+	ExitInterrupted = console.ExitInterrupted
 )
-
-// Process is what a command may touch of the process it runs in, so that tests can stand in for it.
-type Process struct {
-	Args     []string // without the program's name
-	Stdin    io.Reader
-	Stdout   io.Writer
-	Stderr   io.Writer
-	Env      func(name string) (string, bool)
-	Getwd    func() (string, error)
-	ReadFile func(name string) ([]byte, error)
-
-	// Interrupts starts the delivery of interrupt and termination signals; until a command calls
-	// it, they end the process as usual. nil means there are none.
-	Interrupts func() (signals <-chan os.Signal, stop func())
-
-	// Exit ends the process at once, for the user who asks again while something does not listen. nil
-	// leaves that to the command's own end.
-	Exit func(code int)
-
-	chat   io.Writer // Stderr, or nothing where only what went wrong is said
-	compat *compat   // the dialect a run speaks; nil: vLLM's of today
-}
-
-// exit is how a command ends with a code after having said all there is to say.
-type exit struct{ code int }
-
-func (e exit) Error() string { return fmt.Sprintf("exit code %d", e.code) }
-
-// usage is a mistake in how a command was called.
-type usage struct {
-	command string
-	err     error
-}
-
-func (u usage) Error() string { return u.err.Error() }
-func (u usage) Unwrap() error { return u.err }
 
 // Run runs one command line and returns the exit code.
 func Run(ctx context.Context, p Process) int {
 	p.Stdout = escape.NewWriter(p.Stdout) // names come from servers and files, and a terminal obeys control characters
 	err := newRoot(p).ExecuteContext(ctx)
-	var done exit
-	var bad usage
+	var done *console.ExitError
+	var bad *console.UsageError
 	switch {
 	case err == nil:
 		return ExitDone
 	case errors.As(err, &done):
-		return done.code
+		return done.Code
 	case errors.As(err, &bad):
-		complain(p.Stderr, bad.command, err)
-		say(p.Stderr, "run '%s --help' for what it takes\n", bad.command)
+		console.Complain(p.Stderr, bad.Command, err)
+		p.Say("run '%s --help' for what it takes\n", bad.Command)
 		return ExitUsage
 	}
-	complain(p.Stderr, "spate", err)
+	console.Complain(p.Stderr, "spate", err)
 	return exitOf(err)
 }
 
@@ -100,26 +65,6 @@ func exitOf(err error) int {
 		return ExitUsage
 	}
 	return ExitFailed
-}
-
-// complain prints an error, each line of it under the command's name, without secrets.
-func complain(w io.Writer, command string, err error) {
-	for line := range strings.SplitSeq(secret.Text(err.Error()), "\n") {
-		say(w, "%s: %s\n", command, line)
-	}
-}
-
-// say prints for people, without what a terminal would obey; when it is gone there is nobody left to tell.
-func say(w io.Writer, format string, args ...any) {
-	escape.Print(w, format, args...)
-}
-
-// raw is standard output for bytes that are no text, such as a picture.
-func (p Process) raw() io.Writer {
-	if t, ok := p.Stdout.(*escape.Writer); ok {
-		return t.Raw()
-	}
-	return p.Stdout
 }
 
 // isUsage reports whether an error is the user's mistake rather than a failure.
@@ -157,7 +102,7 @@ settings that meet an objective.`,
 		case cmd == root:
 			err = fmt.Errorf("%w: flags of a run come after the command, as in spate bench --num-prompts 200", err)
 		}
-		return usage{cmd.CommandPath(), err}
+		return console.Usage(cmd.CommandPath(), err)
 	})
 	root.AddCommand(
 		newBench(p), newDemo(p), newSweep(p), newCapacity(p), newLaunch(p), newRecord(p),
@@ -192,7 +137,7 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 			return nil
 		}
 		if err := check(cmd, args); err != nil {
-			return usage{cmd.CommandPath(), err}
+			return console.Usage(cmd.CommandPath(), err)
 		}
 		return nil
 	}
@@ -226,5 +171,5 @@ func runParent(cmd *cobra.Command, args []string) error {
 	if args[0] == "serve" && !cmd.HasParent() {
 		err = errors.New(`unknown command "serve": did you mean "bench serve"?`)
 	}
-	return usage{cmd.CommandPath(), err}
+	return console.Usage(cmd.CommandPath(), err)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"spate/internal/console"
 	"spate/internal/figure"
 	"spate/internal/judge/compare"
 	"spate/internal/result/runs"
@@ -79,7 +80,7 @@ there is one for the host, server and workload: a difference below it is no diff
 		},
 		RunE: func(cmd *cobra.Command, refs []string) error {
 			if err := o.read(); err != nil {
-				return usage{"spate compare", err}
+				return console.Usage("spate compare", err)
 			}
 			if o.by != "" {
 				return o.pivot(cmd.Context(), p, refs)
@@ -140,7 +141,7 @@ func (o *compareOptions) read() error {
 // pivot sets the values of one setting side by side, a row for each condition that the results share.
 func (o *compareOptions) pivot(ctx context.Context, p Process, refs []string) error {
 	if o.format != "text" && o.format != "markdown" {
-		return usage{"spate compare", fmt.Errorf("--by prints text or markdown, not %s", o.format)}
+		return console.Usage("spate compare", fmt.Errorf("--by prints text or markdown, not %s", o.format))
 	}
 	set, err := (&reportFlags{store: o.store}).find(ctx, p, refs)
 	if err != nil {
@@ -148,7 +149,7 @@ func (o *compareOptions) pivot(ctx context.Context, p Process, refs []string) er
 	}
 	table, err := table.NewPivot(set, o.by, o.baseline, o.metrics)
 	if err != nil {
-		return usage{"spate compare", err}
+		return console.Usage("spate compare", err)
 	}
 	var b bytes.Buffer
 	if o.format == "markdown" {
@@ -178,7 +179,7 @@ func runCompareRefs(ctx context.Context, p Process, o *compareOptions, refs []st
 	if o.baseline != "" {
 		refs = append([]string{o.baseline}, refs...)
 	}
-	where, err := store.Locate(o.store, p.getenv)
+	where, err := store.Locate(o.store, p.Getenv)
 	if err != nil {
 		return err
 	}
@@ -194,7 +195,7 @@ func runCompareRefs(ctx context.Context, p Process, o *compareOptions, refs []st
 	}
 	for _, problem := range find.Problems {
 		if problem.Bad() {
-			say(p.Stderr, "%s\n", problem)
+			p.Say("%s\n", problem)
 		}
 	}
 	shortNames(sides)
@@ -203,7 +204,7 @@ func runCompareRefs(ctx context.Context, p Process, o *compareOptions, refs []st
 		for _, s := range sides {
 			all = append(all, s.Samples...)
 		}
-		return p.noise(o.noiseFile).Learn(p.Stdout, all, time.Now())
+		return noise(p, o.noiseFile).Learn(p.Stdout, all, time.Now())
 	}
 	return o.compare(p, sides)
 }
@@ -233,7 +234,7 @@ func shortNames(sides []compare.Side) {
 func (o *compareOptions) compare(p Process, sides []compare.Side) error {
 	opt := compare.Options{Metrics: o.metrics, Margin: o.share, Force: o.force, Thresholds: o.gate}
 	if !o.noNoise {
-		noise, err := p.noise(o.noiseFile).Read()
+		noise, err := noise(p, o.noiseFile).Read()
 		if err != nil {
 			return err
 		}
@@ -250,8 +251,8 @@ func (o *compareOptions) compare(p Process, sides []compare.Side) error {
 		return fmt.Errorf("write the comparison: %w", err)
 	}
 	if rep.Gate != nil && !rep.Gate.Passed {
-		say(p.Stderr, "spate compare: %s\n", rep.Gate.Why)
-		return exit{ExitUnmet}
+		p.Say("spate compare: %s\n", rep.Gate.Why)
+		return console.Exit(ExitUnmet)
 	}
 	return nil
 }
@@ -275,7 +276,7 @@ func printGitHub(p Process, rep *compare.Report) error {
 	if err := rep.WriteAnnotations(p.Stdout); err != nil {
 		return err
 	}
-	file := p.getenv("GITHUB_STEP_SUMMARY")
+	file := p.Getenv("GITHUB_STEP_SUMMARY")
 	if file == "" {
 		return rep.WriteMarkdown(p.Stdout)
 	}
@@ -287,6 +288,6 @@ func printGitHub(p Process, rep *compare.Report) error {
 }
 
 // noise is the file in which the noise of equal runs is kept.
-func (p Process) noise(said string) *compare.NoiseFile {
-	return &compare.NoiseFile{Path: compare.NoisePath(said, p.getenv), ReadFile: p.ReadFile}
+func noise(p Process, said string) *compare.NoiseFile {
+	return &compare.NoiseFile{Path: compare.NoisePath(said, p.Getenv), ReadFile: p.ReadFile}
 }

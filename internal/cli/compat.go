@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"spate/internal/bench"
+	"spate/internal/console"
 	"spate/internal/settings/config"
 	"spate/internal/settings/dialect"
 	"spate/internal/view/report"
@@ -38,20 +39,20 @@ func takeCompat(args []string) (name string, rest []string) {
 }
 
 // runCompat runs another tool's command line.
-func runCompat(ctx context.Context, p Process, text string, args []string) error {
+func runCompat(ctx context.Context, p sitting, text string, args []string) error {
 	name, err := dialect.Parse(text)
 	if err != nil {
-		return usage{"spate bench", err}
+		return console.Usage("spate bench", err)
 	}
 	t, err := name.Arguments(args)
 	if err != nil {
-		return usage{"spate bench --compat " + text, err}
+		return console.Usage("spate bench --compat "+text, err)
 	}
 	if t.WantsShareGPT {
 		t.ShareGPT(findShareGPT())
 	}
 	for _, note := range t.Notes {
-		say(p.Stderr, "note: %s\n", note)
+		p.Say("note: %s\n", note)
 	}
 	if t.Prompts != nil {
 		path, err := writePrompts(t.Prompts)
@@ -128,7 +129,7 @@ func (c *compat) run(cfg *config.Bench, out *bench.Outcome) *dialect.Run {
 
 // tell writes the tool's block, then spate's findings with what the tool's definitions hide, and the tool's
 // result file.
-func (c *compat) tell(p Process, cfg *config.Bench, out *bench.Outcome) error {
+func (c *compat) tell(p sitting, cfg *config.Bench, out *bench.Outcome) error {
 	run := c.run(cfg, out)
 	var err error
 	switch c.name {
@@ -147,16 +148,16 @@ func (c *compat) tell(p Process, cfg *config.Bench, out *bench.Outcome) error {
 		return fmt.Errorf("write to standard output: %w", err)
 	}
 	if lines := c.name.Differs(run); len(lines) > 0 && !cfg.Output.Quiet {
-		say(p.Stdout, "\nWhat %s's definitions hide\n", c.name)
+		p.Print("\nWhat %s's definitions hide\n", c.name)
 		for _, line := range lines {
-			say(p.Stdout, "  - %s\n", line)
+			p.Print("  - %s\n", line)
 		}
 	}
 	return c.save(p, run)
 }
 
 // save appends to the tool's result file.
-func (c *compat) save(p Process, run *dialect.Run) error {
+func (c *compat) save(p sitting, run *dialect.Run) error {
 	name, header, line := c.name.File(run)
 	if name == "" {
 		return nil
@@ -167,7 +168,7 @@ func (c *compat) save(p Process, run *dialect.Run) error {
 	if err := appendTo(name, header+line); err != nil {
 		return fmt.Errorf("write %s's result file: %w", c.name, err)
 	}
-	say(p.Stderr, "wrote %s\n", filepath.ToSlash(name))
+	p.Say("wrote %s\n", filepath.ToSlash(name))
 	return nil
 }
 

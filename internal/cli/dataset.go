@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"spate/internal/console"
 	"spate/internal/load/dataset"
 	"spate/internal/load/trace"
 	"spate/internal/load/workload"
@@ -57,7 +58,7 @@ they would go, and what share of prompt tokens a prefix cache without bounds wou
 	cmd.RunE = func(c *cobra.Command, args []string) error {
 		mixed, err := divideFlags(own, args, nil)
 		if err != nil {
-			return usage{"spate dataset stats", err}
+			return console.Usage("spate dataset stats", err)
 		}
 		if *help {
 			return c.Help()
@@ -67,13 +68,13 @@ they would go, and what share of prompt tokens a prefix cache without bounds wou
 			return err
 		}
 		if *block < 1 {
-			return usage{"spate dataset stats", fmt.Errorf("--block %d: a block has at least one token", *block)}
+			return console.Usage("spate dataset stats", fmt.Errorf("--block %d: a block has at least one token", *block))
 		}
-		tok, err := p.local().Tokenizer(&r.Bench.Model)
+		tok, err := local(p).Tokenizer(&r.Bench.Model)
 		if err != nil {
 			return err
 		}
-		st, err := dataset.StatsOf(c.Context(), r.Bench, tok, func(h *workload.HF) { h.Look(p.getenv, p.home()) }, *block)
+		st, err := dataset.StatsOf(c.Context(), r.Bench, tok, func(h *workload.HF) { h.Look(p.Getenv, p.Home()) }, *block)
 		if err != nil {
 			return err
 		}
@@ -124,7 +125,7 @@ blocks are drawn from a trace that exists; a made trace can be longer than it an
 }
 
 func runDatasetMake(p Process, f *makeFlags) error {
-	bad := func(err error) error { return usage{"spate dataset make", err} }
+	bad := func(err error) error { return console.Usage("spate dataset make", err) }
 	form, err := dataset.Format(f.to, f.chunk)
 	if err != nil {
 		return bad(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"spate/internal/console"
 	"spate/internal/load/dataset"
 	"spate/internal/settings/config"
 )
@@ -53,17 +54,17 @@ func runDatasetConvert(ctx context.Context, p Process, f *convertFlags, path str
 	all := dataset.Forms()
 	for flag, form := range map[string]string{"from": f.From, "to": f.To} {
 		if !slices.Contains(all, form) {
-			return usage{"spate dataset convert", fmt.Errorf("--%s %q is none of %s%s", flag, form, strings.Join(all, ", "), config.DidYouMean(form, all))}
+			return console.Usage("spate dataset convert", fmt.Errorf("--%s %q is none of %s%s", flag, form, strings.Join(all, ", "), config.DidYouMean(form, all)))
 		}
 	}
-	tok, err := p.local().Tokenizer(&config.Model{Tokenizer: f.tokenizer})
+	tok, err := local(p).Tokenizer(&config.Model{Tokenizer: f.tokenizer})
 	if err != nil {
 		return err
 	}
 	f.Tokenizer = tok
 	write, notes, err := f.Read(ctx, path)
 	for _, n := range notes {
-		say(p.Stderr, "note: %s\n", n)
+		p.Say("note: %s\n", n)
 	}
 	if err != nil {
 		return err

@@ -48,7 +48,7 @@ Whose words a result is in is seen from its format; --a and --b say it where tha
 				return enc.Encode(lines)
 			}
 			for i := range lines {
-				say(p.Stdout, "%s\n", lines[i].Sentence(names[0], names[1]))
+				p.Print("%s\n", lines[i].Sentence(names[0], names[1]))
 			}
 			return nil
 		},
@@ -61,7 +61,7 @@ Whose words a result is in is seen from its format; --a and --b say it where tha
 }
 
 func explainDiff(ctx context.Context, p Process, where string, refs []string, as [2]string) (lines []dialect.Line, names [2]string, err error) {
-	where, err = store.Locate(where, p.getenv)
+	where, err = store.Locate(where, p.Getenv)
 	if err != nil {
 		return nil, names, err
 	}

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 
+	"spate/internal/console"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -93,7 +95,7 @@ func commandName(c *cobra.Command) string {
 
 // mixedHelp prints the help of a command with flags of its own beside those of bench.
 func mixedHelp(w io.Writer, c *cobra.Command, own *pflag.FlagSet) {
-	say(w, "%s\n\nUsage:\n  %s\n\nExamples:\n%s\n\n%s\nBeside these it takes the flags of bench: spate bench --help\n",
+	console.Say(w, "%s\n\nUsage:\n  %s\n\nExamples:\n%s\n\n%s\nBeside these it takes the flags of bench: spate bench --help\n",
 		c.Long, c.Parent().CommandPath()+" "+c.Use, c.Example, flagUsages(own, flagGroups[commandName(c)]))
 }
 

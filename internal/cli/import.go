@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"spate/internal/console"
 	"spate/internal/result/runs"
 	"spate/internal/result/store"
 )
@@ -50,9 +51,9 @@ result again changes nothing. Files of spate export are read too.`,
 }
 
 func runImport(ctx context.Context, p Process, paths []string, asJSON, strict bool, place string) error {
-	telling := p.wait("reading %s", sources(paths))
+	telling := p.Reading(paths)
 	set, err := runs.Read(paths, p.Stdin)
-	telling.end()
+	telling.End()
 	if err != nil {
 		return err
 	}
@@ -68,12 +69,12 @@ func runImport(ctx context.Context, p Process, paths []string, asJSON, strict bo
 	}
 	switch {
 	case strict && found.Bad() > 0:
-		return exit{ExitUnmet}
+		return console.Exit(ExitUnmet)
 	case len(found.Results) == 0:
 		return fmt.Errorf("no result found in %s", strings.Join(paths, ", "))
 	}
 	if kept := keep(ctx, p, place, set.Entries); len(kept) > 0 && !asJSON {
-		say(p.Stdout, "%s\n", countKept(kept))
+		p.Print("%s\n", countKept(kept))
 	}
 	return nil
 }

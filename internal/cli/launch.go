@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"spate/internal/console"
 	"spate/internal/host/launch"
 	"spate/internal/safe/secret"
 	"spate/internal/settings/config"
@@ -26,7 +27,7 @@ func newGuard(Process) *cobra.Command {
 		Use: guardName, Hidden: true, DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, command []string) error {
 			if code := launch.Guard(command); code != 0 {
-				return exit{code}
+				return console.Exit(code)
 			}
 			return nil
 		},
@@ -61,11 +62,11 @@ Exit codes: 0 ended on request, 1 it did not start or died, 2 usage.`,
 		RunE: func(cmd *cobra.Command, command []string) error {
 			spec.Command = command
 			if err := spec.Choose("--", gpus, usedOK); err != nil {
-				return usage{"spate launch", err}
+				return console.Usage("spate launch", err)
 			}
 			var err error
 			if spec.Cleanup, err = launch.Split(after); err != nil {
-				return usage{"spate launch", fmt.Errorf("--stop-command %s: %w", after, err)}
+				return console.Usage("spate launch", fmt.Errorf("--stop-command %s: %w", after, err))
 			}
 			return runLaunch(cmd.Context(), p, spec)
 		},
@@ -84,27 +85,27 @@ Exit codes: 0 ended on request, 1 it did not start or died, 2 usage.`,
 }
 
 func runLaunch(ctx context.Context, p Process, spec launch.Spec) error {
-	sig := newSignals(ctx, p, "ending the server with all it started (interrupt again to end it by force)")
-	defer sig.done()
-	defer sig.hold()()
-	l, err := p.announced(p.measured(sig.stop))
+	sig := p.Signals(ctx, "ending the server with all it started (interrupt again to end it by force)")
+	defer sig.Done()
+	defer sig.Hold()()
+	l, err := announced(p, measured(p, sig.Stop))
 	if err != nil {
 		return err
 	}
-	ctx = sig.ctx
+	ctx = sig.Context
 	srv, _, err := l.Start(ctx, &trial.Server{Spec: spec})
 	var left *launch.LeftError
 	switch {
-	case err != nil && sig.was() && !errors.As(err, &left):
+	case err != nil && sig.Was() && !errors.As(err, &left):
 		return fmt.Errorf("the server was ended before it was ready; its log is %s", spec.Log)
 	case err != nil:
 		return err
 	}
-	say(p.Stdout, "%s\n", srv.URL)
+	p.Print("%s\n", srv.URL)
 	select {
 	case <-srv.Ended():
 		err = srv.Died()
-	case <-sig.stop:
+	case <-sig.Stop:
 		err = nil
 	case <-ctx.Done():
 	}
@@ -112,12 +113,12 @@ func runLaunch(ctx context.Context, p Process, spec launch.Spec) error {
 }
 
 // announced is launched for a server that the user waits for: it is told when it starts and what it says of itself.
-func (p Process) announced(m *executor.Measured) (*executor.Launched, error) {
-	l, err := p.launched(m)
+func announced(p Process, m *executor.Measured) (*executor.Launched, error) {
+	l, err := launched(p, m)
 	if err != nil {
 		return nil, err
 	}
-	l.Starting = func(spec *launch.Spec) { say(p.Stderr, "starting %s\n", launch.Words(secret.Refer(spec.Command))) }
+	l.Starting = func(spec *launch.Spec) { p.Say("starting %s\n", launch.Words(secret.Refer(spec.Command))) }
 	l.Ready = func(srv *launch.Server) { sayReady(p, srv) }
 	return l, nil
 }
@@ -137,16 +138,16 @@ func sayReady(p Process, srv *launch.Server) {
 			text += fmt.Sprintf(", %g requests of full length at once", facts.MaxConcurrency)
 		}
 	}
-	say(p.Stderr, "%s; log: %s\n", text, srv.Log)
+	p.Say("%s; log: %s\n", text, srv.Log)
 	sayGuarded(p, srv)
 }
 
 // sayGuarded says what ends the server should spate be killed, and why it is not known whether the GPUs are free. A command
 // that starts many says it once.
 func sayGuarded(p Process, srv *launch.Server) {
-	say(p.Stderr, "protection if spate is killed: %s\n", srv.Protection)
+	p.Say("protection if spate is killed: %s\n", srv.Protection)
 	if srv.Unchecked != "" && srv.Unchecked != executor.NoGPU {
-		say(p.Stderr, "GPU memory is not checked: %s\n", srv.Unchecked)
+		p.Say("GPU memory is not checked: %s\n", srv.Unchecked)
 	}
 }
 
@@ -167,7 +168,7 @@ func launchSpec(cfg *config.Bench) (launch.Spec, error) {
 
 // launchFor prepares the start of the server that a run asks for. end ends it; a log that nobody asked for is kept
 // only where something went wrong.
-func (p Process) launchFor(ctx context.Context, m *executor.Measured, pt *trial.Point) (_ *executor.Launched, end func(code int), err error) {
+func launchFor(p Process, ctx context.Context, m *executor.Measured, pt *trial.Point) (_ *executor.Launched, end func(code int), err error) {
 	cfg := pt.Config
 	spec, err := launchSpec(cfg)
 	if err != nil {
@@ -183,7 +184,7 @@ func (p Process) launchFor(ctx context.Context, m *executor.Measured, pt *trial.
 		}
 		spec.Log = filepath.Join(dir, "server.log")
 	}
-	l, err := p.announced(m)
+	l, err := announced(p, m)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -193,14 +194,14 @@ func (p Process) launchFor(ctx context.Context, m *executor.Measured, pt *trial.
 	return l, func(code int) {
 		err := l.Close(ctx)
 		if err != nil {
-			complain(p.Stderr, "spate bench", err)
+			console.Complain(p.Stderr, "spate bench", err)
 		}
 		switch {
 		case cfg.Launch.Log != "" || !started: // why it did not start is told with its log
 		case err == nil && code == ExitDone:
 			_ = os.RemoveAll(filepath.Dir(spec.Log)) // only litter
 		default:
-			say(p.Stderr, "the server's log is %s\n", spec.Log)
+			p.Say("the server's log is %s\n", spec.Log)
 		}
 	}, nil
 }

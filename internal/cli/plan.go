@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"spate/internal/console"
 	"spate/internal/figure"
 	"spate/internal/forecast/profile"
 	"spate/internal/forecast/sizing"
@@ -70,7 +71,7 @@ flags; nothing is measured. docs/plan.md describes the search.`,
 			own := o.set()
 			mixed, err := divideFlags(own, args, nil)
 			if err != nil {
-				return usage{"spate plan", err}
+				return console.Usage("spate plan", err)
 			}
 			o.mixedFlags = *mixed
 			if o.help {
@@ -100,23 +101,23 @@ func runPlan(p Process, o *planOptions) error {
 		return errors.New(strings.Join(why, "\n"))
 	}
 	opts.Servers = servers
-	telling := p.wait("planning")
+	telling := p.Wait("planning")
 	opts.Progress = func(done, total int) {
-		telling.now("planning: %d of %d profiles and sizes simulated", done, total)
+		telling.Now("planning: %d of %d profiles and sizes simulated", done, total)
 	}
 	out, err := sizing.Make(*opts)
-	telling.end()
+	telling.End()
 	if err != nil {
-		return usage{"spate plan", err}
+		return console.Usage("spate plan", err)
 	}
 	out.Refused = append(refused, out.Refused...)
 	if o.json {
-		err = writeIndented(p, out)
+		err = p.JSON(out)
 	} else {
 		err = out.Write(p.Stdout)
 	}
 	if err == nil && out.Recommended == nil {
-		return exit{ExitUnmet}
+		return console.Exit(ExitUnmet)
 	}
 	return err
 }
@@ -125,20 +126,20 @@ func runPlan(p Process, o *planOptions) error {
 func (o *planOptions) options(p Process) (*sizing.Options, error) {
 	switch {
 	case o.slo == "":
-		return nil, usage{"spate plan", errors.New("no objectives: give --slo, such as --slo 'p99_ttft<500ms,p99_tpot<50ms'")}
+		return nil, console.Usage("spate plan", errors.New("no objectives: give --slo, such as --slo 'p99_ttft<500ms,p99_tpot<50ms'"))
 	case !(o.rate > 0) || math.IsInf(o.rate, 1):
-		return nil, usage{"spate plan", errors.New("no rate: give --rate, the requests per second to plan for, such as --rate 20")}
+		return nil, console.Usage("spate plan", errors.New("no rate: give --rate, the requests per second to plan for, such as --rate 20"))
 	case len(o.profiles) == 0:
-		return nil, usage{"spate plan", errors.New("no servers: give --profiles NAME,... (spate predict --list shows them) or model@gpu such as Qwen3-8B@H100-SXM")}
+		return nil, console.Usage("spate plan", errors.New("no servers: give --profiles NAME,... (spate predict --list shows them) or model@gpu such as Qwen3-8B@H100-SXM"))
 	}
 	objectives, err := figure.ParseObjectives(o.slo)
 	if err != nil {
-		return nil, usage{"spate plan", err}
+		return nil, console.Usage("spate plan", err)
 	}
 	for _, list := range [][]int{o.tp, o.seqs, o.tokens} {
 		for _, v := range list {
 			if v < 1 {
-				return nil, usage{"spate plan", fmt.Errorf("sizes are 1 or more, not %d", v)}
+				return nil, console.Usage("spate plan", fmt.Errorf("sizes are 1 or more, not %d", v))
 			}
 		}
 	}
@@ -149,7 +150,7 @@ func (o *planOptions) options(p Process) (*sizing.Options, error) {
 	}
 	load := &r.Bench.Load
 	if load.MaxConcurrency != nil || !math.IsInf(float64(load.RequestRate), 1) || len(load.Stages) > 0 || load.RampUp != "" || load.Duration > 0 {
-		return nil, usage{"spate plan", errors.New("plans take --rate instead of --request-rate, --max-concurrency, --stages, --duration and ramps")}
+		return nil, console.Usage("spate plan", errors.New("plans take --rate instead of --request-rate, --max-concurrency, --stages, --duration and ramps"))
 	}
 	l, err := newLoad(p, "plan", r.Bench)
 	if err != nil {
@@ -173,7 +174,7 @@ func (o *planOptions) servers(p Process) ([]*sizing.Server, []sizing.Refusal, er
 		s, reason, err := o.server(p, shipped, strings.TrimSpace(name))
 		switch {
 		case err != nil:
-			return nil, nil, usage{"spate plan", err}
+			return nil, nil, console.Usage("spate plan", err)
 		case reason != nil:
 			refused = append(refused, sizing.Refusal{Profile: name, Reason: reason.Error()})
 		default:
@@ -181,7 +182,7 @@ func (o *planOptions) servers(p Process) ([]*sizing.Server, []sizing.Refusal, er
 		}
 	}
 	if err := o.setPrices(out); err != nil {
-		return nil, nil, usage{"spate plan", err}
+		return nil, nil, console.Usage("spate plan", err)
 	}
 	return out, refused, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"spate/internal/console"
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/settings/flags"
@@ -83,7 +84,7 @@ values separated by commas give a table of all combinations.`,
 			own := o.set()
 			mixed, err := divideFlags(own, args, gridFlags)
 			if err != nil {
-				return usage{"spate predict", err}
+				return console.Usage("spate predict", err)
 			}
 			o.mixedFlags = *mixed
 			if o.help {
@@ -113,7 +114,7 @@ func runPredict(p Process, o *predictOptions, own *pflag.FlagSet) error {
 	case o.validate != "":
 		return runValidate(p, o, own, profiles)
 	case o.profile == "":
-		return usage{"spate predict", errors.New("no server to predict: give --sim NAME (spate predict --list shows them) or --validate ROWS")}
+		return console.Usage("spate predict", errors.New("no server to predict: give --sim NAME (spate predict --list shows them) or --validate ROWS"))
 	}
 	prof, err := findProfile(p, profiles, o.profile)
 	if err != nil {

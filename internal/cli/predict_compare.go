@@ -33,7 +33,7 @@ func runCompare(p Process, o *predictOptions, prof *profile.Profile) error {
 		return err
 	}
 	if o.json {
-		return writeIndented(p, c)
+		return p.JSON(c)
 	}
 	c.Write(p.Stdout, prof.Name)
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"spate/internal/console"
 	"spate/internal/forecast/predict"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
@@ -62,29 +63,29 @@ func benchSettings(p Process, command string, args []string) (*flags.Result, err
 	r, err := flags.Parse(args, flags.Options{Env: p.Env, ReadFile: p.ReadFile, IDPrefix: command + "-"})
 	if err != nil {
 		if isUsage(err) {
-			return nil, usage{"spate " + command, err}
+			return nil, console.Usage("spate "+command, err)
 		}
 		return nil, err
 	}
 	if r.Help {
-		return nil, usage{"spate " + command, errors.New("help for bench's flags: spate bench --help")}
+		return nil, console.Usage("spate "+command, errors.New("help for bench's flags: spate bench --help"))
 	}
 	if err := oneWorkload(r.Bench, "spate "+command); err != nil {
-		return nil, usage{"spate " + command, err}
+		return nil, console.Usage("spate "+command, err)
 	}
 	return r, nil
 }
 
 // local makes prompts with what lies on this machine.
-func (p Process) local() predict.Local {
-	return predict.Local{Getenv: p.getenv, Home: p.home(), Note: func(format string, args ...any) { say(p.Stderr, format+"\n", args...) }}
+func local(p Process) predict.Local {
+	return predict.Local{Getenv: p.Getenv, Home: p.Home(), Note: func(format string, args ...any) { p.Say(format+"\n", args...) }}
 }
 
 // newLoad is what bench would send, for a simulated server.
 func newLoad(p Process, command string, c *config.Bench) (*predict.Load, error) {
-	l, err := p.local().Load(c)
+	l, err := local(p).Load(c)
 	if err != nil {
-		return nil, usage{"spate " + command, err}
+		return nil, console.Usage("spate "+command, err)
 	}
 	return l, nil
 }

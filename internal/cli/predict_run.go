@@ -1,11 +1,11 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
+	"spate/internal/console"
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/result"
@@ -36,9 +36,9 @@ func runOnePrediction(p Process, o *predictOptions, prof *profile.Profile) error
 	run := executor.NewRun(prof, l, r.Bench, versionText(), command)
 	recs := executor.Fill(run, own)
 	if o.json {
-		return writeIndented(p, predict.NewPrediction(prof, l, own))
+		return p.JSON(predict.NewPrediction(prof, l, own))
 	}
-	say(p.Stdout, "predicted, not measured: profile %s, %s\n", prof.Caption(), l.Text)
+	p.Print("predicted, not measured: profile %s, %s\n", prof.Caption(), l.Text)
 	if err := report.Block(p.Stdout, report.BlockOf(run)); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
 	}
@@ -51,16 +51,7 @@ func runOnePrediction(p Process, o *predictOptions, prof *profile.Profile) error
 	if err := executor.Save(run, recs, r.Bench.Output.OutputDir); err != nil {
 		return err
 	}
-	say(p.Stderr, "run folder: %s\n", run.Dir)
-	return nil
-}
-
-func writeIndented(p Process, v any) error {
-	enc := json.NewEncoder(p.Stdout)
-	enc.SetIndent("", " ")
-	if err := enc.Encode(v); err != nil {
-		return fmt.Errorf("write to standard output: %w", err)
-	}
+	p.Say("run folder: %s\n", run.Dir)
 	return nil
 }
 
@@ -81,9 +72,9 @@ func runGrid(p Process, o *predictOptions, base *profile.Profile) error {
 		list = append(list, one)
 	}
 	if o.json {
-		return writeIndented(p, list)
+		return p.JSON(list)
 	}
-	say(p.Stdout, "predicted, not measured: profile %s\n", base.Caption())
+	p.Print("predicted, not measured: profile %s\n", base.Caption())
 	predict.WriteGrid(p.Stdout, points, list)
 	return nil
 }
@@ -99,7 +90,7 @@ func (o *predictOptions) predictAt(p Process, base *profile.Profile, at predict.
 		}
 		one := &predictOptions{}
 		if err := one.set().Parse([]string{"--" + s.Name + "=" + s.Value}); err != nil {
-			return nil, nil, nil, usage{"spate predict", err}
+			return nil, nil, nil, console.Usage("spate predict", err)
 		}
 		over = over.Merge(one.override)
 	}

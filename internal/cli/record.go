@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"spate/internal/console"
 	"spate/internal/load/trace"
 	"spate/internal/safe/secret"
 	"spate/internal/send/proxy"
@@ -69,7 +70,7 @@ func runRecord(ctx context.Context, p Process, o *recordOptions) error {
 	if o.sort != "" {
 		dropped, err := proxy.Sort(o.sort)
 		if dropped > 0 {
-			say(p.Stderr, "%d unfinished lines were dropped\n", dropped)
+			p.Say("%d unfinished lines were dropped\n", dropped)
 		}
 		return err
 	}
@@ -80,13 +81,13 @@ func runRecord(ctx context.Context, p Process, o *recordOptions) error {
 	if err != nil {
 		return err
 	}
-	sig := newSignals(ctx, p, fmt.Sprintf("waiting at most %v for requests under way (interrupt again to cut them off)", recordGrace))
-	defer sig.done()
-	defer sig.hold()()
-	say(p.Stdout, "%s\n", proxy.URL())
-	say(p.Stderr, "recording what goes to %s into %s; Ctrl-C ends it\n", secret.Text(o.cfg.Upstream), o.cfg.Path)
-	watchRecording(sig.ctx, p, proxy, sig.stop)
-	draining, cancel := context.WithTimeout(sig.ctx, recordGrace)
+	sig := p.Signals(ctx, fmt.Sprintf("waiting at most %v for requests under way (interrupt again to cut them off)", recordGrace))
+	defer sig.Done()
+	defer sig.Hold()()
+	p.Print("%s\n", proxy.URL())
+	p.Say("recording what goes to %s into %s; Ctrl-C ends it\n", secret.Text(o.cfg.Upstream), o.cfg.Path)
+	watchRecording(sig.Context, p, proxy, sig.Stop)
+	draining, cancel := context.WithTimeout(sig.Context, recordGrace)
 	defer cancel()
 	proxy.Drain(draining)
 	err = proxy.Close()
@@ -107,13 +108,13 @@ func (o *recordOptions) check(p Process) error {
 		missing = append(missing, "-o FILE, the trace")
 	}
 	if missing != nil {
-		return usage{"spate record", fmt.Errorf("missing: %s", strings.Join(missing, "; "))}
+		return console.Usage("spate record", fmt.Errorf("missing: %s", strings.Join(missing, "; ")))
 	}
 	if o.cfg.Block < 1 {
-		return usage{"spate record", fmt.Errorf("--block-size %d: at least 1 is needed", o.cfg.Block)}
+		return console.Usage("spate record", fmt.Errorf("--block-size %d: at least 1 is needed", o.cfg.Block))
 	}
 	if o.tokenizer != "" {
-		path, err := tokenizer.Find(o.tokenizer, tokenizer.PlacesFrom(p.getenv, p.home()))
+		path, err := tokenizer.Find(o.tokenizer, tokenizer.PlacesFrom(p.Getenv, p.Home()))
 		if err != nil {
 			return fmt.Errorf("--tokenizer: %w", err)
 		}
@@ -144,18 +145,18 @@ func watchRecording(ctx context.Context, p Process, proxy *proxy.Proxy, stop <-c
 		}
 		if err := proxy.Err(); err != nil && !said {
 			said = true
-			complain(p.Stderr, "spate record", errors.Join(err, errors.New("requests are handed on, but the trace is not complete")))
+			console.Complain(p.Stderr, "spate record", errors.Join(err, errors.New("requests are handed on, but the trace is not complete")))
 		}
 	}
 }
 
 // tell says what was recorded and how to send it again.
 func (o *recordOptions) tell(p Process, st proxy.Stats) {
-	say(p.Stderr, "recorded %d requests, %d of them not answered well; %d input and %d output tokens", st.Requests, st.Failed, st.In, st.Out)
+	p.Say("recorded %d requests, %d of them not answered well; %d input and %d output tokens", st.Requests, st.Failed, st.In, st.Out)
 	if st.Others > 0 {
-		say(p.Stderr, "; %d requests without a prompt were handed on only", st.Others)
+		p.Say("; %d requests without a prompt were handed on only", st.Others)
 	}
-	say(p.Stderr, "\n")
+	p.Say("\n")
 	f, err := os.Open(o.cfg.Path)
 	if err != nil || st.Requests == 0 {
 		return
@@ -168,10 +169,10 @@ func (o *recordOptions) tell(p Process, st proxy.Stats) {
 		return
 	}
 	ideal := trace.IdealHits(rows, o.cfg.Block)
-	say(p.Stderr, "a cache without bounds would have had %.1f %% of the prompt tokens (blocks of %d)\n", 100*ideal.Rate(), o.cfg.Block)
-	say(p.Stderr, "send it again: spate bench --dataset-name mooncake --dataset-path %s --num-prompts 0", o.cfg.Path)
+	p.Say("a cache without bounds would have had %.1f %% of the prompt tokens (blocks of %d)\n", 100*ideal.Rate(), o.cfg.Block)
+	p.Say("send it again: spate bench --dataset-name mooncake --dataset-path %s --num-prompts 0", o.cfg.Path)
 	if o.cfg.Block != trace.Mooncake().Chunk {
-		say(p.Stderr, " --timed-trace-chunk-hash-size %d", o.cfg.Block)
+		p.Say(" --timed-trace-chunk-hash-size %d", o.cfg.Block)
 	}
-	say(p.Stderr, "\n")
+	p.Say("\n")
 }

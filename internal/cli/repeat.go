@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/console"
 	"spate/internal/judge/compare"
 	"spate/internal/result"
 	"spate/internal/result/runs"
@@ -57,7 +58,7 @@ func turns(r *config.Repeat) []turn {
 
 // series is several runs and what comes of them.
 type series struct {
-	p    Process
+	p    sitting
 	args []string // of one run: without the flags that make a series of it
 	base *config.Bench
 	dir  string
@@ -67,19 +68,19 @@ type series struct {
 }
 
 // runSeries makes the runs that --repeat and --interleave ask for, and compares them.
-func runSeries(ctx context.Context, p Process, args []string, base *config.Bench) error {
+func runSeries(ctx context.Context, p sitting, args []string, base *config.Bench) error {
 	s := &series{p: p, args: dropSeries(args), base: base, dir: base.Output.OutputDir, id: randomHex(), done: map[string][]compare.Sample{}}
 	if s.dir == "" {
 		s.dir = filepath.Join(result.DefaultRoot, time.Now().Format("20060102-150405")+"-series-"+s.id[:4])
 	}
 	all := turns(&base.Repeat)
 	for i, t := range all {
-		say(p.Stderr, "\nrun %d of %d: %s\n", i+1, len(all), t.name())
+		p.Say("\nrun %d of %d: %s\n", i+1, len(all), t.name())
 		if err := s.run(ctx, t); err != nil {
 			return err
 		}
 		if s.code == ExitInterrupted || s.code == ExitFailed {
-			say(p.Stderr, "the series ends after run %d of %d\n", i+1, len(all))
+			p.Say("the series ends after run %d of %d\n", i+1, len(all))
 			break
 		}
 	}
@@ -89,7 +90,7 @@ func runSeries(ctx context.Context, p Process, args []string, base *config.Bench
 		}
 	}
 	if s.code != ExitDone {
-		return exit{s.code}
+		return console.Exit(s.code)
 	}
 	return nil
 }
@@ -103,7 +104,7 @@ func (s *series) run(ctx context.Context, t turn) error {
 			err = fmt.Errorf("arm %s: %w", t.arm.Name, err)
 		}
 		if isUsage(err) {
-			return usage{"spate bench", err}
+			return console.Usage("spate bench", err)
 		}
 		return err
 	}
@@ -181,10 +182,10 @@ func (s *series) conclude() error {
 		}
 	}
 	if len(sides) < 2 {
-		say(s.p.Stderr, "no comparison: fewer than two arms have a run\n")
+		s.p.Say("no comparison: fewer than two arms have a run\n")
 		return nil
 	}
-	noise, err := s.p.noise(s.base.Repeat.NoiseFile).Read()
+	noise, err := noise(s.p.Process, s.base.Repeat.NoiseFile).Read()
 	if err != nil {
 		return err
 	}
@@ -193,7 +194,7 @@ func (s *series) conclude() error {
 	if err != nil {
 		return err
 	}
-	say(s.p.Stdout, "\n")
+	s.p.Print("\n")
 	if err := rep.WriteText(s.p.Stdout); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
 	}
@@ -216,7 +217,7 @@ func (s *series) keep(rep *compare.Report) error {
 	if err := compare.Replace(file, []byte(b.String())); err != nil {
 		return fmt.Errorf("keep the comparison: %w", err)
 	}
-	say(s.p.Stderr, "comparison: %s\n", file)
+	s.p.Say("comparison: %s\n", file)
 	return nil
 }
 
@@ -226,9 +227,9 @@ func (s *series) learn(sides []compare.Side) error {
 	for _, side := range sides {
 		all = append(all, side.Samples...)
 	}
-	say(s.p.Stdout, "\n")
-	if err := s.p.noise(s.base.Repeat.NoiseFile).Learn(s.p.Stdout, all, time.Now()); err != nil {
-		say(s.p.Stderr, "note: %v\n", err)
+	s.p.Print("\n")
+	if err := noise(s.p.Process, s.base.Repeat.NoiseFile).Learn(s.p.Stdout, all, time.Now()); err != nil {
+		s.p.Say("note: %v\n", err)
 	}
 	return nil
 }
@@ -242,11 +243,11 @@ func (s *series) spread() error {
 	if err != nil {
 		return err
 	}
-	say(s.p.Stdout, "\n")
+	s.p.Print("\n")
 	if err := compare.WriteSpread(s.p.Stdout, len(list), found); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
 	}
-	say(s.p.Stderr, "runs: %s\n", s.dir)
+	s.p.Say("runs: %s\n", s.dir)
 	return nil
 }
 

@@ -81,13 +81,13 @@ func runReport(ctx context.Context, p Process, refs []string, f reportFlags) err
 		return err
 	}
 	for _, path := range f.outputs {
-		telling := p.wait("writing %s of %s", path, figure.Counted(len(set), "result"))
+		telling := p.Wait("writing %s of %s", path, figure.Counted(len(set), "result"))
 		err := writeReport(path, set, f.view)
-		telling.end()
+		telling.End()
 		if err != nil {
 			return err
 		}
-		say(p.Stderr, "wrote %s\n", path)
+		p.Say("wrote %s\n", path)
 	}
 	if len(f.outputs) > 0 && f.format == "" {
 		return nil
@@ -98,7 +98,7 @@ func runReport(ctx context.Context, p Process, refs []string, f reportFlags) err
 	}
 	to := p.Stdout
 	if f.format == "png" {
-		to = p.raw()
+		to = p.Raw()
 	}
 	if _, err := to.Write(out.Bytes()); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
@@ -108,17 +108,17 @@ func runReport(ctx context.Context, p Process, refs []string, f reportFlags) err
 
 // find is what the references mean. Files that are damaged are told, and what could be read is shown.
 func (f *reportFlags) find(ctx context.Context, p Process, refs []string) ([]runs.Entry, error) {
-	where, err := store.Locate(f.store, p.getenv)
+	where, err := store.Locate(f.store, p.Getenv)
 	if err != nil {
 		return nil, err
 	}
 	finder := store.Finder{Where: where, Stdin: p.Stdin}
-	telling := p.wait("reading %s", sources(refs))
+	telling := p.Reading(refs)
 	set, err := finder.Resolve(ctx, refs)
-	telling.end()
+	telling.End()
 	for _, problem := range finder.Problems {
 		if problem.Bad() {
-			say(p.Stderr, "%s\n", problem)
+			p.Say("%s\n", problem)
 		}
 	}
 	return set, errors.Join(err, finder.Close())

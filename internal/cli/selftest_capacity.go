@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"spate/internal/console"
 	"spate/internal/selftest/trials"
 )
 
@@ -73,31 +74,31 @@ func (t *capacityTest) run(ctx context.Context, p Process) error {
 	list, err := t.chosen()
 	switch {
 	case err != nil:
-		return usage{"spate selftest capacity", err}
+		return console.Usage("spate selftest capacity", err)
 	case t.options.Searches < 1 || t.options.Searches > 10_000:
-		return usage{"spate selftest capacity", fmt.Errorf("--searches %d is not between 1 and 10000", t.options.Searches)}
+		return console.Usage("spate selftest capacity", fmt.Errorf("--searches %d is not between 1 and 10000", t.options.Searches))
 	case t.options.Parallel < 1:
-		return usage{"spate selftest capacity", fmt.Errorf("--parallel %d: at least 1 is wanted", t.options.Parallel)}
+		return console.Usage("spate selftest capacity", fmt.Errorf("--parallel %d: at least 1 is wanted", t.options.Parallel))
 	case t.options.Seed > 1_000_000:
-		return usage{"spate selftest capacity", fmt.Errorf("--seed %d is above 1000000", t.options.Seed)}
+		return console.Usage("spate selftest capacity", fmt.Errorf("--seed %d is above 1000000", t.options.Seed))
 	}
 	out := capacityTested{Searches: t.options.Searches, Seed: t.options.Seed}
 	w := p.Stdout
 	if t.json {
 		w = io.Discard
 	}
-	say(w, "| load | server | objectives | capacity | right | within 5 %% | median probes | median time | median gap |\n| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+	console.Say(w, "| load | server | objectives | capacity | right | within 5 %% | median probes | median time | median gap |\n| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n")
 	for _, sc := range list {
 		if ctx.Err() != nil {
-			return exit{ExitInterrupted}
+			return console.Exit(ExitInterrupted)
 		}
-		say(p.Stderr, "%s: %d searches\n", sc.Name, t.options.Searches)
+		p.Say("%s: %d searches\n", sc.Name, t.options.Searches)
 		o, err := trials.Run(sc, t.options)
 		if err != nil {
 			return err
 		}
 		out.Loads = append(out.Loads, o)
-		say(w, "| %s | %s | `%s` | %.4g to %.4g | %d of %d | %d | %.0f | %.0f s | %.0f %% |\n", o.Name, o.Profile, o.SLO, o.Truth.Low, o.Truth.High,
+		console.Say(w, "| %s | %s | `%s` | %.4g to %.4g | %d of %d | %d | %.0f | %.0f s | %.0f %% |\n", o.Name, o.Profile, o.SLO, o.Truth.Low, o.Truth.High,
 			o.Right, o.Searches, o.Near, o.Probes, o.Seconds, 100*(o.Gap-1))
 		if o.Name == trials.Saturating {
 			if out.Alarms, err = trials.Alarms(sc, o.Truth, t.options.Searches, t.options.Seed); err != nil {
@@ -106,13 +107,13 @@ func (t *capacityTest) run(ctx context.Context, p Process) error {
 		}
 	}
 	if len(out.Alarms) > 0 {
-		say(w, "\n| load over capacity | probes | ended: \"the queue grows\" |\n| ---: | ---: | ---: |\n")
+		console.Say(w, "\n| load over capacity | probes | ended: \"the queue grows\" |\n| ---: | ---: | ---: |\n")
 		for _, a := range out.Alarms {
-			say(w, "| %.2f | %d | %d |\n", a.Share, a.Probes, a.Ended)
+			console.Say(w, "| %.2f | %d | %d |\n", a.Share, a.Probes, a.Ended)
 		}
 	}
 	if t.json {
-		return writeIndented(p, &out)
+		return p.JSON(&out)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"spate/internal/console"
 	"spate/internal/selftest/alarms"
 	"spate/internal/settings/config"
 )
@@ -77,7 +78,7 @@ func (t *verdictTest) settle() error {
 
 func runSelftestVerdict(cmd *cobra.Command, p Process, t *verdictTest) error {
 	if err := t.settle(); err != nil {
-		return usage{"spate selftest verdict", err}
+		return console.Usage("spate selftest verdict", err)
 	}
 	exe, err := os.Executable()
 	if err != nil {
@@ -92,11 +93,12 @@ func runSelftestVerdict(cmd *cobra.Command, p Process, t *verdictTest) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := interruptible(cmd.Context(), p)
-	defer stop()
+	sig := p.Eager(cmd.Context())
+	defer sig.Done()
+	ctx := sig.Context
 	t.plan.Program, t.plan.Dir, t.plan.Each = exe, dir, keep
 	began := time.Now()
-	t.plan.Say = func(what string) { say(p.Stderr, "%5.0f s  %s\n", time.Since(began).Seconds(), what) }
+	t.plan.Say = func(what string) { p.Say("%5.0f s  %s\n", time.Since(began).Seconds(), what) }
 	rep, err := alarms.Run(ctx, t.plan)
 	if err = errors.Join(err, done()); err != nil {
 		return fmt.Errorf("test the verdict: %w", err)
@@ -107,10 +109,10 @@ func runSelftestVerdict(cmd *cobra.Command, p Process, t *verdictTest) error {
 	}
 	switch {
 	case ctx.Err() != nil:
-		say(p.Stderr, "spate selftest verdict: interrupted\n")
-		return exit{ExitInterrupted}
+		p.Say("spate selftest verdict: interrupted\n")
+		return console.Exit(ExitInterrupted)
 	case !rep.Met():
-		return exit{ExitUnmet}
+		return console.Exit(ExitUnmet)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"spate/internal/console"
 	"spate/internal/host/probe"
 	"spate/internal/sim/engineconf"
 	"spate/internal/sim/instance"
@@ -98,7 +99,7 @@ func runSim(cmd *cobra.Command, p Process, o *simOptions, args []string) error {
 	}
 	var err error
 	if o.cfg.Script, err = serve.ReadScript(p.ReadFile, o.script, o.faults); err != nil {
-		return usage{"spate sim", err}
+		return console.Usage("spate sim", err)
 	}
 	var in *instance.Instance
 	o.engine.unsimulated = engineconf.Unsimulated(cmd.Flags())
@@ -116,10 +117,10 @@ func runSim(cmd *cobra.Command, p Process, o *simOptions, args []string) error {
 // serve runs the server, and prints its log when it simulates an engine.
 func (o *simOptions) serve(ctx context.Context, p Process, in *instance.Instance) error {
 	_, _ = probe.RaiseNoFile(1 << 20) // as many as the system gives; a refused connection says the rest
-	sig := newSignals(ctx, p, "ending the server (interrupt again to end it at once)")
-	defer sig.done()
+	sig := p.Signals(ctx, "ending the server (interrupt again to end it at once)")
+	defer sig.Done()
 	if in != nil {
-		say(p.Stderr, "%s\n", in.Title)
+		p.Say("%s\n", in.Title)
 		if err := in.Started(p.Stderr, os.Getpid()); err != nil {
 			return err
 		}
@@ -128,7 +129,7 @@ func (o *simOptions) serve(ctx context.Context, p Process, in *instance.Instance
 	case <-time.After(o.delay):
 	case <-ctx.Done():
 		return nil
-	case <-sig.stop:
+	case <-sig.Stop:
 		return nil
 	}
 	srv, err := serve.Start(ctx, o.cfg)
@@ -145,10 +146,10 @@ func (o *simOptions) serve(ctx context.Context, p Process, in *instance.Instance
 	if in != nil {
 		wg.Go(func() { in.Watch(watching, srv, p.Stderr, os.Getpid()) })
 	}
-	say(p.Stdout, "serving on %s\n", srv.URL())
+	p.Print("serving on %s\n", srv.URL())
 	select {
 	case <-ctx.Done():
-	case <-sig.stop:
+	case <-sig.Stop:
 	}
 	stop()
 	wg.Wait()
@@ -156,10 +157,10 @@ func (o *simOptions) serve(ctx context.Context, p Process, in *instance.Instance
 		return fmt.Errorf("stop the server: %w", err)
 	}
 	st := srv.Stats()
-	say(p.Stderr, "answered %d requests with %d tokens; events written late by %v at p50, %v at p99\n",
+	p.Say("answered %d requests with %d tokens; events written late by %v at p50, %v at p99\n",
 		st.Requests, st.Tokens, st.Lateness.P50.Round(time.Microsecond), st.Lateness.P99.Round(time.Microsecond))
 	if st.Lag.Lagging && in != nil {
-		say(p.Stderr, "the simulator was late: p99 %v behind its own deadlines; what was measured is partly this machine\n", st.Lag.P99)
+		p.Say("the simulator was late: p99 %v behind its own deadlines; what was measured is partly this machine\n", st.Lag.P99)
 	}
 	return nil
 }

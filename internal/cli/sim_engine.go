@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"spate/internal/console"
 	"spate/internal/forecast/profile"
 	"spate/internal/settings/config"
 	"spate/internal/sim/catalog"
@@ -76,7 +77,7 @@ func simArgs(args []string) []string {
 func simFlagError(p Process) func(*cobra.Command, error) error {
 	return func(cmd *cobra.Command, err error) error {
 		if _, bad := engineconf.Args(p.Args[1:]); bad != nil {
-			return usage{cmd.CommandPath(), bad}
+			return console.Usage(cmd.CommandPath(), bad)
 		}
 		return unknownFlag(cmd, err)
 	}
@@ -99,12 +100,12 @@ func (o *engineOptions) timetabled(cmd *cobra.Command) bool {
 // engine prints it, alone on its line, so that tools that read a real server's log can read this one.
 func (o *engineOptions) build(p Process, cfg *serve.Config, args []string) (*instance.Instance, error) {
 	if o.scale <= 0 {
-		return nil, usage{"spate sim", fmt.Errorf("time-scale is %v: it has to be above 0", o.scale)}
+		return nil, console.Usage("spate sim", fmt.Errorf("time-scale is %v: it has to be above 0", o.scale))
 	}
 	s := &o.settings
 	names := append(append([]string{}, args...), cfg.Models...)
 	if len(names) > 1 {
-		return nil, usage{"spate sim", fmt.Errorf("an engine serves one model, not %s: names to answer to are --served-model-name", strings.Join(names, " and "))}
+		return nil, console.Usage("spate sim", fmt.Errorf("an engine serves one model, not %s: names to answer to are --served-model-name", strings.Join(names, " and ")))
 	}
 	if len(names) == 1 {
 		s.Model = names[0]
@@ -119,14 +120,14 @@ func (o *engineOptions) build(p Process, cfg *serve.Config, args []string) (*ins
 	}
 	var err error
 	if opt.Router, err = router(o.router); err != nil {
-		return nil, usage{"spate sim", err}
+		return nil, console.Usage("spate sim", err)
 	}
 	in, err := instance.Named(p.ReadFile, opt)
 	if err != nil {
 		return nil, startRefusal(p, err)
 	}
 	for _, w := range append(o.unsimulated, in.Conf.Warnings...) {
-		say(p.Stderr, "note: %s\n", w)
+		p.Say("note: %s\n", w)
 	}
 	own := *cfg
 	*cfg = in.Serve
@@ -149,27 +150,27 @@ func router(name string) (cluster.Policy, error) {
 func startRefusal(p Process, err error) error {
 	var start *catalog.StartError
 	if !errors.As(err, &start) {
-		return usage{"spate sim", err}
+		return console.Usage("spate sim", err)
 	}
-	say(p.Stderr, "%s\n", start)
+	p.Say("%s\n", start)
 	if strings.HasSuffix(start.Type, "error") { // the argument parser's own
-		return exit{ExitUsage}
+		return console.Exit(ExitUsage)
 	}
-	return exit{ExitFailed}
+	return console.Exit(ExitFailed)
 }
 
 // unknownFlag names the nearest flag, and says what the engine's own command line says.
 func unknownFlag(cmd *cobra.Command, err error) error {
 	name, ok := strings.CutPrefix(err.Error(), "unknown flag: --")
 	if !ok {
-		return usage{cmd.CommandPath(), err}
+		return console.Usage(cmd.CommandPath(), err)
 	}
 	if name == "config" {
-		return usage{cmd.CommandPath(), errors.New("a file of settings is not read here: give them as flags instead of --config")}
+		return console.Usage(cmd.CommandPath(), errors.New("a file of settings is not read here: give them as flags instead of --config"))
 	}
 	var known []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-	return usage{cmd.CommandPath(), fmt.Errorf("unknown flag --%s%s\n%w", name, config.DidYouMean(name, known), catalog.UnknownFlag([]string{"--" + name}))}
+	return console.Usage(cmd.CommandPath(), fmt.Errorf("unknown flag --%s%s\n%w", name, config.DidYouMean(name, known), catalog.UnknownFlag([]string{"--" + name})))
 }
 
 // printProfiles prints what --sim takes.
@@ -178,20 +179,20 @@ func printProfiles(p Process) error {
 	if err != nil {
 		return err
 	}
-	say(p.Stdout, "measured:\n")
+	p.Print("measured:\n")
 	for _, m := range list {
 		if m.Calibrated {
 			facts := slices.DeleteFunc([]string{m.Engine.Model, m.Engine.GPU, m.Engine.Version}, func(s string) bool { return s == "" })
-			say(p.Stdout, "  %-55s %s (alias %s)\n", m.Name, cmp.Or(strings.Join(facts, ", "), "model and GPU unknown"), m.Alias())
+			p.Print("  %-55s %s (alias %s)\n", m.Name, cmp.Or(strings.Join(facts, ", "), "model and GPU unknown"), m.Alias())
 		}
 	}
-	say(p.Stdout, "not calibrated, computed from the model's config.json and the GPU's datasheet (any model@gpu works):\n")
+	p.Print("not calibrated, computed from the model's config.json and the GPU's datasheet (any model@gpu works):\n")
 	for _, pair := range engineconf.CommonProfiles() {
 		gpus := "1 GPU"
 		if pair.TP > 1 {
 			gpus = fmt.Sprintf("%d GPUs", pair.TP)
 		}
-		say(p.Stdout, "  %-55s %s\n", pair.Name(), gpus)
+		p.Print("  %-55s %s\n", pair.Name(), gpus)
 	}
 	return nil
 }

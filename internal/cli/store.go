@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"spate/internal/console"
 	"spate/internal/result"
 	"spate/internal/result/runs"
 	"spate/internal/result/store"
@@ -29,7 +30,7 @@ const keepTime = time.Minute
 // keep puts results into the store at the place the user said, or the usual one. A store that cannot take
 // them is told of and is no failure: what was measured is in its folder.
 func keep(ctx context.Context, p Process, said string, entries []runs.Entry) []store.Kept {
-	where, err := store.Locate(said, p.getenv)
+	where, err := store.Locate(said, p.Getenv)
 	if where == store.None || len(entries) == 0 {
 		return nil
 	}
@@ -42,10 +43,10 @@ func keep(ctx context.Context, p Process, said string, entries []runs.Entry) []s
 	if err == nil {
 		return kept
 	}
-	complain(p.Stderr, "warning", fmt.Errorf("not in the store: %w", err))
+	console.Complain(p.Stderr, "warning", fmt.Errorf("not in the store: %w", err))
 	for i := range entries {
 		if run := entries[i].Run; run != nil && run.Dir != "" {
-			say(p.Stderr, "warning: nothing is lost: spate import %s puts it there later; --no-store does without\n", run.Dir)
+			p.Say("warning: nothing is lost: spate import %s puts it there later; --no-store does without\n", run.Dir)
 			break
 		}
 	}
@@ -62,17 +63,17 @@ func putAll(ctx context.Context, where string, entries []runs.Entry) (kept []sto
 }
 
 // keepRun puts a run that was just measured into the store, as its folder has it: without secrets.
-func keepRun(ctx context.Context, p Process, cfg *config.Bench, made *result.Run) {
+func keepRun(ctx context.Context, p sitting, cfg *config.Bench, made *result.Run) {
 	if cfg.Output.NoStore {
 		return
 	}
 	run, err := finished(cfg, made)
 	if err != nil {
-		complain(p.Stderr, "warning", fmt.Errorf("not in the store: %w", err))
+		console.Complain(p.Stderr, "warning", fmt.Errorf("not in the store: %w", err))
 		return
 	}
-	for _, k := range keep(ctx, p, cfg.Output.Store, []runs.Entry{runs.FromRun(run)}) {
-		say(p.chat, "in the store as %s\n", k.ID)
+	for _, k := range keep(ctx, p.Process, cfg.Output.Store, []runs.Entry{runs.FromRun(run)}) {
+		console.Say(p.chat, "in the store as %s\n", k.ID)
 	}
 }
 
@@ -94,7 +95,7 @@ func finished(cfg *config.Bench, run *result.Run) (*result.Run, error) {
 
 // openStore opens the store for a command that looks into it. It does not make one.
 func openStore(ctx context.Context, p Process, said string) (*store.Store, error) {
-	where, err := store.Locate(said, p.getenv)
+	where, err := store.Locate(said, p.Getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -243,10 +244,10 @@ is enough.`,
 		RunE: func(cmd *cobra.Command, queries []string) error {
 			f, err := filter.build(time.Now(), queries)
 			if err != nil {
-				return usage{"spate list", err}
+				return console.Usage("spate list", err)
 			}
 			if !slices.Contains(listing.Formats, format) {
-				return usage{"spate list", fmt.Errorf("--format is one of %s, not %q%s", strings.Join(listing.Formats, ", "), format, config.DidYouMean(format, listing.Formats))}
+				return console.Usage("spate list", fmt.Errorf("--format is one of %s, not %q%s", strings.Join(listing.Formats, ", "), format, config.DidYouMean(format, listing.Formats)))
 			}
 			most := listing.Rows
 			if all || f.Limit > 0 {
@@ -254,7 +255,7 @@ is enough.`,
 			}
 			return withStore(cmd.Context(), p, place, func(s *store.Store) error {
 				if err := checkFigures(cmd.Context(), s, f); err != nil {
-					return usage{"spate list", err}
+					return console.Usage("spate list", err)
 				}
 				return listing.Write(cmd.Context(), p.Stdout, s, f, format, listing.Options{Columns: columns, Probes: probes, Most: most})
 			})

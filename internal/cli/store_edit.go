@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"spate/internal/console"
 	"spate/internal/figure"
 	"spate/internal/result"
 	"spate/internal/result/runs"
@@ -38,7 +39,7 @@ moved or deleted is shown from its summary, and spate import NEW-FOLDER tells th
 			return withStore(cmd.Context(), p, place, func(s *store.Store) error {
 				for i, ref := range refs {
 					if i > 0 {
-						say(p.Stdout, "\n")
+						p.Print("\n")
 					}
 					if err := showOne(cmd.Context(), p.Stdout, s, ref, asJSON); err != nil {
 						return err
@@ -93,7 +94,7 @@ Labels are the store's: the run folder stays as it was written.`,
 			for _, text := range args[1:] {
 				l, err := store.ParseLabel(text)
 				if err != nil {
-					return usage{"spate tag", err}
+					return console.Usage("spate tag", err)
 				}
 				set[l.Name] = l.Value
 			}
@@ -107,7 +108,7 @@ Labels are the store's: the run folder stays as it was written.`,
 				}
 				items, err := s.List(cmd.Context(), store.Filter{IDs: []string{id}})
 				if err == nil && len(items) == 1 {
-					say(p.Stdout, "%s  %s\n", id, listing.Labels(items[0].Labels))
+					p.Print("%s  %s\n", id, listing.Labels(items[0].Labels))
 				}
 				return err
 			})
@@ -165,10 +166,10 @@ func remove(ctx context.Context, p Process, s *store.Store, refs []string, files
 				return err
 			}
 		}
-		say(p.Stderr, "%s  %s\n", items[i].ID, listing.What(&items[i]))
+		p.Say("%s  %s\n", items[i].ID, listing.What(&items[i]))
 		if folder != "" {
 			folders = append(folders, folder)
-			say(p.Stderr, "  and its folder %s\n", folder)
+			p.Say("  and its folder %s\n", folder)
 		}
 	}
 	if !yes {
@@ -184,7 +185,7 @@ func remove(ctx context.Context, p Process, s *store.Store, refs []string, files
 	if err := s.Remove(ctx, ids...); err != nil {
 		return err
 	}
-	say(p.Stdout, "removed %s, %s\n", figure.Counted(len(items), "result"), figure.Counted(len(folders), "folder"))
+	p.Print("removed %s, %s\n", figure.Counted(len(items), "result"), figure.Counted(len(folders), "folder"))
 	return nil
 }
 
@@ -210,14 +211,14 @@ func deletable(it *store.Item) (string, error) {
 
 // confirm asks on standard error and wants a yes on standard input.
 func confirm(p Process, what string) error {
-	say(p.Stderr, "%s? [y/N] ", what)
+	p.Say("%s? [y/N] ", what)
 	answer, err := bufio.NewReader(p.Stdin).ReadString('\n')
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return nil
 	case "":
 		if err != nil {
-			say(p.Stderr, "\n")
+			p.Say("\n")
 			return errors.New("nothing was removed: nobody answered; --yes answers")
 		}
 	}

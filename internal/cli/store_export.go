@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"spate/internal/console"
 	"spate/internal/figure"
 	"spate/internal/result"
 	"spate/internal/result/runs"
@@ -43,11 +44,11 @@ spate import reads it too, with the same figures.`,
 		RunE: func(cmd *cobra.Command, refs []string) error {
 			f, err := filter.build(time.Now(), nil)
 			if err != nil {
-				return usage{"spate export", err}
+				return console.Usage("spate export", err)
 			}
 			write, err := exporter(output, format)
 			if err != nil {
-				return usage{"spate export", err}
+				return console.Usage("spate export", err)
 			}
 			return withStore(cmd.Context(), p, place, func(s *store.Store) error {
 				items, err := chosen(cmd.Context(), s, f, refs)
@@ -89,7 +90,7 @@ func chosen(ctx context.Context, s *store.Store, f store.Filter, refs []string) 
 	for _, ref := range refs {
 		if store.IsQuery(ref) {
 			if err := f.Narrow(ref); err != nil {
-				return nil, usage{"spate export", err}
+				return nil, console.Usage("spate export", err)
 			}
 			continue
 		}
@@ -100,7 +101,7 @@ func chosen(ctx context.Context, s *store.Store, f store.Filter, refs []string) 
 		f.IDs = append(f.IDs, id)
 	}
 	if err := checkFigures(ctx, s, f); err != nil {
-		return nil, usage{"spate export", err}
+		return nil, console.Usage("spate export", err)
 	}
 	items, err := s.List(ctx, f)
 	if err == nil && len(items) == 0 {
@@ -123,6 +124,6 @@ func exportTo(p Process, output string, entries []runs.Entry, write func(io.Writ
 	if err := result.Save(output, buf.Bytes(), false); err != nil {
 		return err
 	}
-	say(p.Stderr, "wrote %s to %s\n", figure.Counted(len(entries), "result"), output)
+	p.Say("wrote %s to %s\n", figure.Counted(len(entries), "result"), output)
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"spate/internal/console"
 	"spate/internal/host/launch"
 	"spate/internal/result"
 	"spate/internal/search/sweep"
@@ -94,7 +95,7 @@ func newSweep(p Process) *cobra.Command {
 			o := &sweepOptions{}
 			own := o.set()
 			if err := o.divide(own, args); err != nil {
-				return usage{"spate sweep", err}
+				return console.Usage("spate sweep", err)
 			}
 			if o.help {
 				return cmd.Help()
@@ -175,17 +176,17 @@ func (o *sweepOptions) suite(p Process, own *pflag.FlagSet) (*sweep.Suite, error
 			return nil, fmt.Errorf("read the suite: %w", err)
 		}
 		if s, err = sweep.Parse(o.file, data); err != nil {
-			return nil, usage{"spate sweep", err}
+			return nil, console.Usage("spate sweep", err)
 		}
 		if s.Name == "" {
 			s.Name = strings.TrimSuffix(filepath.Base(o.file), filepath.Ext(o.file))
 		}
 	}
 	if err := s.Args(o.bench); err != nil {
-		return nil, usage{"spate sweep", err}
+		return nil, console.Usage("spate sweep", err)
 	}
 	if err := o.over(s, own); err != nil {
-		return nil, usage{"spate sweep", err}
+		return nil, console.Usage("spate sweep", err)
 	}
 	return s, nil
 }
@@ -234,22 +235,24 @@ func choice[T ~string](flag string, v T, list ...T) (T, error) {
 	return "", fmt.Errorf("--%s: %q is not one of %s%s", flag, v, strings.Join(names, ", "), config.DidYouMean(string(v), names))
 }
 
-// resolve reads flags of bench as `spate bench` would.
-func (p Process) resolve(args []string) (*config.Bench, error) {
-	r, err := flags.Parse(args, flags.Options{Env: p.Env, ReadFile: p.ReadFile, IDPrefix: "bench-" + randomHex() + "-"})
-	if err != nil {
-		return nil, err
+// resolver reads flags of bench as `spate bench` would.
+func resolver(p Process) func(args []string) (*config.Bench, error) {
+	return func(args []string) (*config.Bench, error) {
+		r, err := flags.Parse(args, flags.Options{Env: p.Env, ReadFile: p.ReadFile, IDPrefix: "bench-" + randomHex() + "-"})
+		if err != nil {
+			return nil, err
+		}
+		if r.Help {
+			return nil, &flags.Error{Text: "help for bench's flags: spate bench --help"}
+		}
+		return r.Bench, oneWorkload(r.Bench, "this command")
 	}
-	if r.Help {
-		return nil, &flags.Error{Text: "help for bench's flags: spate bench --help"}
-	}
-	return r.Bench, oneWorkload(r.Bench, "this command")
 }
 
 // plan is what is to be measured, and in which folder.
 func (o *sweepOptions) plan(p Process, own *pflag.FlagSet) (*sweep.Plan, string, error) {
 	if o.resume != "" && o.dir != "" {
-		return nil, "", usage{"spate sweep", errors.New("--resume names the folder already: leave --output-dir out")}
+		return nil, "", console.Usage("spate sweep", errors.New("--resume names the folder already: leave --output-dir out"))
 	}
 	dir := cmp.Or(o.resume, o.dir)
 	if o.resume != "" && o.file == "" {
@@ -261,9 +264,9 @@ func (o *sweepOptions) plan(p Process, own *pflag.FlagSet) (*sweep.Plan, string,
 		return nil, "", err
 	}
 	id := randomHex()[:6]
-	pl, err := sweep.NewPlan(s, id, p.resolve)
+	pl, err := sweep.NewPlan(s, id, resolver(p))
 	if err != nil {
-		return nil, "", usage{"spate sweep", err}
+		return nil, "", console.Usage("spate sweep", err)
 	}
 	if dir == "" {
 		dir = filepath.Join(result.DefaultRoot, time.Now().Format("20060102-150405")+"-sweep-"+id)
@@ -274,7 +277,7 @@ func (o *sweepOptions) plan(p Process, own *pflag.FlagSet) (*sweep.Plan, string,
 // choose puts the flags about GPUs over what the plan says of its servers.
 func (o *sweepOptions) choose(pl *sweep.Plan, own *pflag.FlagSet) error {
 	if err := new(launch.Spec).Choose("--launch-", o.gpus, o.usedOK); err != nil {
-		return usage{"spate sweep", err}
+		return console.Usage("spate sweep", err)
 	}
 	launched := false
 	for i := range pl.Servers {
@@ -287,7 +290,7 @@ func (o *sweepOptions) choose(pl *sweep.Plan, own *pflag.FlagSet) error {
 	}
 	for _, flag := range []string{"launch-gpus", "launch-gpu-memory-used-ok"} {
 		if own.Changed(flag) && !launched {
-			return usage{"spate sweep", fmt.Errorf("--%s is for servers that the sweep launches: it launches none", flag)}
+			return console.Usage("spate sweep", fmt.Errorf("--%s is for servers that the sweep launches: it launches none", flag))
 		}
 	}
 	return nil
@@ -301,29 +304,29 @@ func (o *sweepOptions) resumed(p Process, own *pflag.FlagSet) (*sweep.Plan, erro
 		return nil, err
 	}
 	if pl == nil {
-		return nil, usage{"spate sweep", fmt.Errorf("--resume: %s holds no sweep", o.resume)}
+		return nil, console.Usage("spate sweep", fmt.Errorf("--resume: %s holds no sweep", o.resume))
 	}
 	s := sweep.New()
 	s.Repeat, s.Order, s.Seed, s.Cache, s.Predict, s.Cooldown, s.Name = pl.Repeat, pl.Order, pl.Seed, pl.Cache, pl.Predict, pl.Cooldown, pl.Name
 	if err := s.Args(o.bench); err != nil {
-		return nil, usage{"spate sweep", err}
+		return nil, console.Usage("spate sweep", err)
 	}
 	if err := o.over(s, own); err != nil {
-		return nil, usage{"spate sweep", err}
+		return nil, console.Usage("spate sweep", err)
 	}
 	if len(s.Grid) > 0 || len(s.Servers) > 0 {
-		return nil, usage{"spate sweep", errors.New("--resume goes on with the plan of its folder: other points are another sweep")}
+		return nil, console.Usage("spate sweep", errors.New("--resume goes on with the plan of its folder: other points are another sweep"))
 	}
 	pl.Repeat, pl.Order, pl.Seed, pl.Cache, pl.Predict, pl.Cooldown = s.Repeat, s.Order, s.Seed, s.Cache, s.Predict, s.Cooldown
 	pl.Supply(s.Bench)
 	if hidden := pl.Secret(); len(hidden) > 0 {
-		return nil, usage{"spate sweep", fmt.Errorf("the folder does not keep secrets: give --%s again", strings.Join(hidden, ", --"))}
+		return nil, console.Usage("spate sweep", fmt.Errorf("the folder does not keep secrets: give --%s again", strings.Join(hidden, ", --")))
 	}
 	if unset := pl.Unset(p.Env); len(unset) > 0 {
-		return nil, usage{"spate sweep", fmt.Errorf("the folder does not keep secrets of the servers it starts: set %s in the environment, or name the suite file beside --resume", strings.Join(unset, ", "))}
+		return nil, console.Usage("spate sweep", fmt.Errorf("the folder does not keep secrets of the servers it starts: set %s in the environment, or name the suite file beside --resume", strings.Join(unset, ", ")))
 	}
-	if err := pl.Check(p.resolve); err != nil {
-		return nil, usage{"spate sweep", err}
+	if err := pl.Check(resolver(p)); err != nil {
+		return nil, console.Usage("spate sweep", err)
 	}
 	return pl, nil
 }

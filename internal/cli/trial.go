@@ -21,19 +21,19 @@ import (
 const settleFor = 20 * time.Second
 
 // measured makes runs on servers, each as `spate bench` does; stop ends them.
-func (p Process) measured(stop <-chan struct{}) *executor.Measured {
+func measured(p Process, stop <-chan struct{}) *executor.Measured {
 	return &executor.Measured{
-		Version: Version, Getenv: p.getenv, Home: p.home(), ReadFile: p.ReadFile, Stderr: p.Stderr, View: p.view, Stop: stop,
-		Note: func(format string, args ...any) { say(p.Stderr, format+"\n", args...) },
+		Version: Version, Getenv: p.Getenv, Home: p.Home(), ReadFile: p.ReadFile, Stderr: p.Stderr, View: p.View, Stop: stop,
+		Note: func(format string, args ...any) { p.Say(format+"\n", args...) },
 		Show: func(w io.Writer, cfg *config.Bench, out *bench.Outcome) error {
 			p.Stdout = w
-			return printOutcome(p, cfg, out)
+			return printOutcome(sitting{Process: p}, cfg, out)
 		},
 	}
 }
 
 // launched makes runs on servers that it starts. What protects them is said once.
-func (p Process) launched(m *executor.Measured) (*executor.Launched, error) {
+func launched(p Process, m *executor.Measured) (*executor.Launched, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
@@ -48,8 +48,8 @@ func (p Process) launched(m *executor.Measured) (*executor.Launched, error) {
 }
 
 // predicted makes runs in virtual time. Notes would come again for each of them, and are left out.
-func (p Process) predicted(prof *profile.Profile) trial.Executor {
-	local := p.local()
+func predicted(p Process, prof *profile.Profile) trial.Executor {
+	local := local(p)
 	local.Note = nil
 	return &executor.Predicted{Profile: prof, Tool: versionText(), Local: local}
 }

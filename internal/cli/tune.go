@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"spate/internal/console"
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/host/launch"
@@ -65,7 +66,7 @@ Exit codes: 0 done, 1 nothing could be measured, 2 usage, 130 interrupted.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f, err := o.file(p, cmd, args[0])
 			if err != nil {
-				return usage{"spate tune", err}
+				return console.Usage("spate tune", err)
 			}
 			return runTune(cmd.Context(), p, o, f, args[0])
 		},
@@ -173,7 +174,7 @@ func (o *tuneOptions) file(p Process, cmd *cobra.Command, path string) (*tune.Fi
 		}
 	}
 	for _, w := range f.Workloads {
-		if _, err := p.resolve(w.Args); err != nil {
+		if _, err := resolver(p)(w.Args); err != nil {
 			return nil, fmt.Errorf("%s: workload %s: %w", path, w.Name, err)
 		}
 	}
@@ -210,14 +211,14 @@ func (h *hunted) simulator() error {
 	if h.f.Profile != "" && !strings.Contains(h.f.Profile, "@") {
 		prof, err := namedProfile(h.p, h.f.Profile)
 		if err != nil {
-			return usage{"spate tune", err}
+			return console.Usage("spate tune", err)
 		}
 		h.prof = prof
 	}
-	v, err := tune.NewVirtual(h.f, h.prof, h.p.resolve)
+	v, err := tune.NewVirtual(h.f, h.prof, resolver(h.p))
 	if err != nil {
 		if h.o.predict.on {
-			return usage{"spate tune", fmt.Errorf("--predict: %w", err)}
+			return console.Usage("spate tune", fmt.Errorf("--predict: %w", err))
 		}
 		return nil
 	}
@@ -242,8 +243,9 @@ func (h *hunted) folder() string {
 
 // predicted searches in virtual time. A folder is kept only if one is named.
 func (h *hunted) predicted(ctx context.Context) error {
-	ctx, stop, interrupted, done := interrupts(ctx, h.p)
-	defer done()
+	sig := h.p.Draining(ctx)
+	defer sig.Done()
+	ctx, stop := sig.Context, sig.Stop
 	dir := h.o.dir
 	if dir == "" {
 		tmp, err := os.MkdirTemp("", "spate-tune-")
@@ -267,8 +269,8 @@ func (h *hunted) predicted(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if stopped || interrupted() {
-		return exit{ExitInterrupted}
+	if stopped || sig.Was() {
+		return console.Exit(ExitInterrupted)
 	}
 	what := "by the simulator, step times computed from the datasheet"
 	if h.prof != nil {
@@ -281,7 +283,7 @@ func (h *hunted) open(dir string) (*tune.Folder, error) {
 	d, err := tune.Open(dir, h.f)
 	var changed *tune.ChangedError
 	if errors.As(err, &changed) {
-		return nil, usage{"spate tune", err}
+		return nil, console.Usage("spate tune", err)
 	}
 	return d, err
 }
@@ -292,7 +294,7 @@ func (h *hunted) prior(ctx context.Context) func([]tune.Observation) (*tune.Advi
 		return nil
 	}
 	return func(history []tune.Observation) (*tune.Advice, error) {
-		say(h.p.Stderr, "asking the simulator what to try first\n")
+		h.p.Say("asking the simulator what to try first\n")
 		return tune.Prior(ctx, h.f, h.sim, history)
 	}
 }
@@ -300,8 +302,8 @@ func (h *hunted) prior(ctx context.Context) func([]tune.Observation) (*tune.Advi
 // describe says what would be searched.
 func (h *hunted) describe() error {
 	w := h.p.Stdout
-	say(w, "default: %s\n", h.f.Line(h.f.Defaults()))
-	say(w, "%d flags may be set, %d trials, strategy %s\n", len(h.f.Knobs), h.f.Trials, h.f.Strategy)
+	console.Say(w, "default: %s\n", h.f.Line(h.f.Defaults()))
+	console.Say(w, "%d flags may be set, %d trials, strategy %s\n", len(h.f.Knobs), h.f.Trials, h.f.Strategy)
 	def := h.f.Defaults()
 	for i := range h.f.Knobs {
 		k := &h.f.Knobs[i]
@@ -309,7 +311,7 @@ func (h *hunted) describe() error {
 		if k.Kind == suggest.Int || k.Kind == suggest.Float {
 			values = fmt.Sprintf("%g to %g", k.Low, k.High)
 		}
-		say(w, "  %-32s %-7s %-24s default %s\n", k.Name, k.Kind, values, cmp.Or(def[k.Name], "unknown"))
+		console.Say(w, "  %-32s %-7s %-24s default %s\n", k.Name, k.Kind, values, cmp.Or(def[k.Name], "unknown"))
 	}
 	return nil
 }

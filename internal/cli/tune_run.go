@@ -4,15 +4,17 @@ import (
 	"context"
 	"errors"
 
+	"spate/internal/console"
 	"spate/internal/search/tune"
 	"spate/internal/trial/executor"
 )
 
 // measured searches with real servers.
 func (h *hunted) measured(ctx context.Context) error {
-	ctx, stop, interrupted, done := interrupts(ctx, h.p)
-	defer done()
-	exec, err := h.p.launched(h.p.measured(stop))
+	sig := h.p.Draining(ctx)
+	defer sig.Done()
+	ctx, stop := sig.Context, sig.Stop
+	exec, err := launched(h.p, measured(h.p, stop))
 	if err != nil {
 		return err
 	}
@@ -22,19 +24,19 @@ func (h *hunted) measured(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = d.Close() }() // everything in it is on disk
-	say(h.p.Stderr, "search in %s\n", d.Dir)
+	h.p.Say("search in %s\n", d.Dir)
 	r := &tune.Live{
-		File: h.f, Folder: d, Executor: exec, Resolve: h.p.resolve, Self: exec.Guard[0], GPUs: h.o.gpus, UsedOK: h.o.usedOK, NoGPU: executor.NoGPU,
+		File: h.f, Folder: d, Executor: exec, Resolve: resolver(h.p), Self: exec.Guard[0], GPUs: h.o.gpus, UsedOK: h.o.usedOK, NoGPU: executor.NoGPU,
 	}
 	stopped, err := tune.Run(ctx, d, h.tuner, r, tune.Options{Prior: h.prior(ctx), Show: h.view().Show, Stop: stop})
 	err = errors.Join(err, exec.Close(context.WithoutCancel(ctx)))
-	if stopped || interrupted() {
-		say(h.p.Stderr, "%d steps are kept; go on with: spate tune %s --output-dir %s\n", len(d.History), h.path, d.Dir)
-		return exit{ExitInterrupted}
+	if stopped || sig.Was() {
+		h.p.Say("%d steps are kept; go on with: spate tune %s --output-dir %s\n", len(d.History), h.path, d.Dir)
+		return console.Exit(ExitInterrupted)
 	}
 	if err != nil {
 		if len(d.History) > 0 {
-			say(h.p.Stderr, "%d steps are kept; once that is set right, go on with: spate tune %s --output-dir %s\n", len(d.History), h.path, d.Dir)
+			h.p.Say("%d steps are kept; once that is set right, go on with: spate tune %s --output-dir %s\n", len(d.History), h.path, d.Dir)
 		}
 		return err
 	}
@@ -43,7 +45,7 @@ func (h *hunted) measured(ctx context.Context) error {
 
 // view shows the search on standard error.
 func (h *hunted) view() *tune.View {
-	return &tune.View{File: h.f, W: h.p.Stderr, TTY: h.p.view("").TTY}
+	return &tune.View{File: h.f, W: h.p.Stderr, TTY: h.p.View("").TTY}
 }
 
 // conclude prints what the search came to, and writes its files into the folder.
@@ -57,19 +59,19 @@ func (h *hunted) conclude(ctx context.Context, d *tune.Folder, predicted string)
 		if err != nil {
 			return err
 		}
-		say(h.p.Stderr, "reports are in %s; the winner as a command, a systemd unit, a compose file and Helm values in %s\n", d.Dir, winner)
+		h.p.Say("reports are in %s; the winner as a command, a systemd unit, a compose file and Helm values in %s\n", d.Dir, winner)
 	}
 	for _, path := range h.o.outputs {
 		if err := r.Save(path); err != nil {
 			return err
 		}
-		say(h.p.Stderr, "wrote %s\n", path)
+		h.p.Say("wrote %s\n", path)
 	}
 	if predicted == "" && len(r.Entries()) > 0 {
-		h.p.keepRuns(ctx, h.o.noStore, h.f.Workloads[0].Args, r.Entries())
+		keepRuns(h.p, ctx, h.o.noStore, h.f.Workloads[0].Args, r.Entries())
 	}
 	if h.o.json {
-		return writeIndented(h.p, r.Outcome)
+		return h.p.JSON(r.Outcome)
 	}
 	return r.WriteText(h.p.Stdout)
 }

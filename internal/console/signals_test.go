@@ -1,4 +1,4 @@
-package cli
+package console
 
 import (
 	"bytes"
@@ -12,12 +12,12 @@ import (
 )
 
 // signalled handles signals in fake time; exits are when the process would have been ended.
-func signalled(t *testing.T, eager, held bool, play func(s *signals, send func())) (exits []time.Duration, stderr string) {
+func signalled(t *testing.T, eager, held bool, play func(s *Signals, send func())) (exits []time.Duration, stderr string) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) {
 		arriving, began := make(chan os.Signal, 2), time.Now()
 		var said bytes.Buffer
-		s := newSignals(context.Background(), Process{
+		p := Process{
 			Stderr: &said, Interrupts: func() (<-chan os.Signal, func()) { return arriving, func() {} },
 			Exit: func(code int) {
 				if code != ExitInterrupted {
@@ -25,15 +25,15 @@ func signalled(t *testing.T, eager, held bool, play func(s *signals, send func()
 				}
 				exits = append(exits, time.Since(began))
 			},
-		}, "draining")
-		s.eager = eager
+		}
+		s := p.signals(context.Background(), "draining", eager)
 		release := func() {}
 		if held {
-			release = s.hold()
+			release = s.Hold()
 		}
 		play(s, func() { arriving <- syscall.SIGTERM; synctest.Wait() })
 		release()
-		s.done()
+		s.Done()
 		stderr = said.String()
 	})
 	return exits, stderr
@@ -41,16 +41,16 @@ func signalled(t *testing.T, eager, held bool, play func(s *signals, send func()
 
 // TestFirstSignalDrains: what is in flight goes on, for as long as it takes.
 func TestFirstSignalDrains(t *testing.T) {
-	exits, said := signalled(t, true, true, func(s *signals, send func()) {
-		if s.was() {
+	exits, said := signalled(t, true, true, func(s *Signals, send func()) {
+		if s.Was() {
 			t.Error("a signal before any")
 		}
 		send()
 		time.Sleep(time.Hour)
-		if s.ctx.Err() != nil || !s.was() {
-			t.Errorf("context %v, was %v", s.ctx.Err(), s.was())
+		if s.Context.Err() != nil || !s.Was() {
+			t.Errorf("context %v, was %v", s.Context.Err(), s.Was())
 		}
-		<-s.stop
+		<-s.Stop
 	})
 	if !strings.Contains(said, "interrupted: draining") {
 		t.Errorf("standard error lacks %q:\n%s", "interrupted: draining", said)
@@ -62,16 +62,16 @@ func TestFirstSignalDrains(t *testing.T) {
 
 // TestSecondSignalGivesUp: results are still written, however long that takes; a third ends that.
 func TestSecondSignalGivesUp(t *testing.T) {
-	exits, _ := signalled(t, true, true, func(s *signals, send func()) {
+	exits, _ := signalled(t, true, true, func(s *Signals, send func()) {
 		send()
 		send()
-		<-s.ctx.Done()
+		<-s.Context.Done()
 		time.Sleep(time.Hour) // it writes
 	})
 	if exits != nil {
 		t.Errorf("ended at %v, while results were being written", exits)
 	}
-	exits, said := signalled(t, true, true, func(_ *signals, send func()) {
+	exits, said := signalled(t, true, true, func(_ *Signals, send func()) {
 		send()
 		send()
 		send()
@@ -86,22 +86,22 @@ func TestSecondSignalGivesUp(t *testing.T) {
 
 // TestSignalInPreparation: there is nothing to write, and something does not listen.
 func TestSignalInPreparation(t *testing.T) {
-	wait := func(s *signals, send func()) {
+	wait := func(s *Signals, send func()) {
 		send()
-		<-s.ctx.Done()
-		<-s.stop
+		<-s.Context.Done()
+		<-s.Stop
 		time.Sleep(forceSoon + time.Second)
 	}
 	if exits, _ := signalled(t, true, false, wait); len(exits) == 0 || exits[0] != forceSoon {
 		t.Errorf("ended at %v, want %v", exits, forceSoon)
 	}
-	if exits, _ := signalled(t, true, false, func(s *signals, send func()) { send(); <-s.ctx.Done() }); exits != nil {
+	if exits, _ := signalled(t, true, false, func(s *Signals, send func()) { send(); <-s.Context.Done() }); exits != nil {
 		t.Errorf("a command that listens was ended at %v", exits)
 	}
-	exits, _ := signalled(t, false, false, func(s *signals, send func()) {
+	exits, _ := signalled(t, false, false, func(s *Signals, send func()) {
 		send()
 		time.Sleep(time.Hour)
-		if s.ctx.Err() != nil {
+		if s.Context.Err() != nil {
 			t.Error("a sweep was given up by the first signal")
 		}
 		send()

@@ -1,4 +1,4 @@
-package cli
+package console
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	"spate/internal/settings/config"
 )
 
-// waiting tells on standard error what a command does while it takes long: on a terminal one line that is written
+// Waiting tells on standard error what a command does while it takes long: on a terminal one line that is written
 // again and again and goes away in the end, elsewhere a line after two seconds and then few.
-type waiting struct {
+type Waiting struct {
 	mu    sync.Mutex
 	text  string
 	quit  chan struct{}
@@ -25,9 +25,9 @@ const (
 	waitMore  = 10 * time.Second
 )
 
-// wait begins to tell; nothing else may be written until end.
-func (p Process) wait(format string, args ...any) *waiting {
-	opt := p.view(config.UIAuto)
+// Wait begins to tell; nothing else may be written until End.
+func (p Process) Wait(format string, args ...any) *Waiting {
+	opt := p.View(config.UIAuto)
 	width := 0
 	if opt.TTY {
 		width = opt.Width()
@@ -36,26 +36,26 @@ func (p Process) wait(format string, args ...any) *waiting {
 }
 
 // newWaiting tells on w; a width says that it is a terminal.
-func newWaiting(w io.Writer, width int, text string) *waiting {
-	v := &waiting{text: text, quit: make(chan struct{})}
+func newWaiting(w io.Writer, width int, text string) *Waiting {
+	v := &Waiting{text: text, quit: make(chan struct{})}
 	v.ended.Go(func() { v.tell(w, width) })
 	return v
 }
 
-// now changes what is told.
-func (v *waiting) now(format string, args ...any) {
+// Now changes what is told.
+func (v *Waiting) Now(format string, args ...any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.text = fmt.Sprintf(format, args...)
 }
 
-// end stops telling and takes the line of a terminal away.
-func (v *waiting) end() {
+// End stops telling and takes the line of a terminal away.
+func (v *Waiting) End() {
 	close(v.quit)
 	v.ended.Wait()
 }
 
-func (v *waiting) tell(w io.Writer, width int) {
+func (v *Waiting) tell(w io.Writer, width int) {
 	began, next := time.Now(), waitPlain
 	if width > 0 {
 		next = waitLive
@@ -73,7 +73,7 @@ func (v *waiting) tell(w io.Writer, width int) {
 		line := fmt.Sprintf("%s, %d s so far", v.text, int(time.Since(began).Seconds()))
 		v.mu.Unlock()
 		if width == 0 {
-			say(w, "%s\n", line)
+			Say(w, "%s\n", line)
 			next = waitMore
 			continue
 		}
@@ -81,17 +81,18 @@ func (v *waiting) tell(w io.Writer, width int) {
 			line = string(runes[:width-1])
 		}
 		_, _ = io.WriteString(w, "\r\x1b[K")
-		say(w, "%s", line)
+		Say(w, "%s", line)
 	}
 }
 
-// sources says what is read.
-func sources(names []string) string {
+// Reading is Wait for a command that reads what names stand for.
+func (p Process) Reading(names []string) *Waiting {
+	what := names[0]
 	switch {
 	case len(names) > 1:
-		return fmt.Sprintf("%s and %d more", names[0], len(names)-1)
+		what = fmt.Sprintf("%s and %d more", names[0], len(names)-1)
 	case names[0] == "-":
-		return "standard input"
+		what = "standard input"
 	}
-	return names[0]
+	return p.Wait("reading %s", what)
 }

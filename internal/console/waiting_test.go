@@ -1,4 +1,4 @@
-package cli
+package console
 
 import (
 	"bytes"
@@ -25,9 +25,9 @@ func TestWaiting(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var b bytes.Buffer
 				w := newWaiting(&b, c.width, "planning")
-				w.now("planning: %d of %d", 1, 2)
+				w.Now("planning: %d of %d", 1, 2)
 				time.Sleep(c.takes)
-				w.end()
+				w.End()
 				if b.String() != c.want {
 					t.Errorf("told %q, want %q", b.String(), c.want)
 				}
