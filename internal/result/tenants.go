@@ -76,18 +76,30 @@ func (t *Tenant) compute(recs call.Set) {
 
 // computeTenants fills in the rows of the tenants, and what of the whole run only they tell.
 func (r *Run) computeTenants(recs call.Set) {
-	if len(r.Tenants) == 0 {
-		return
-	}
 	for i := range r.Tenants {
 		t := &r.Tenants[i]
 		t.compute(t.Of(recs))
 	}
-	r.Summary.Goodput = r.joinedGoodput()
-	r.Summary.RequestGoodput = nil
-	if g := r.Summary.Goodput; g != nil {
-		r.Summary.RequestGoodput = &g.PerSecond
+	if g := r.joinedGoodput(); g != nil { // objectives are the tenants' own: the run has none
+		r.Summary.Goodput, r.Summary.RequestGoodput = g, &g.PerSecond
 	}
+}
+
+// Rows are what tables of tenants show: each of them, and all together in the last one, which has a check for each
+// tenant that has objectives. A plain run has none.
+func (r *Run) Rows() []Tenant {
+	if len(r.Tenants) == 0 {
+		return nil
+	}
+	all := Tenant{Name: "all", Plan: r.Plan, Summary: r.Summary}
+	all.Plan.Text = "" // the tenants' own rows have theirs
+	for i := range r.Tenants {
+		t := &r.Tenants[i]
+		if met, judged := t.Meets(); judged {
+			all.Checks = append(all.Checks, Check{Text: t.Name, Met: met})
+		}
+	}
+	return append(slices.Clone(r.Tenants), all)
 }
 
 // joinedGoodput counts the requests that met the bounds of their own tenant, among those of tenants that

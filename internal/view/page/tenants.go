@@ -1,7 +1,7 @@
 package page
 
 import (
-	"strconv"
+	"fmt"
 	"strings"
 
 	"spate/internal/judge/metrics"
@@ -11,7 +11,8 @@ import (
 // tenants is the table of a run's tenants, with a row for all; nil for a run of one workload. Its figures
 // are those of the run's own tables, over each tenant's requests.
 func tenants(r *result.Run) *grid {
-	if len(r.Tenants) == 0 {
+	rows := r.Rows()
+	if rows == nil {
 		return nil
 	}
 	g := &grid{Label: "Tenants", Class: "wide sort", Head: []head{{Text: "Tenant"}, {Text: "Model"}, {Text: "Dataset"}, {Text: "Load"}}}
@@ -21,44 +22,29 @@ func tenants(r *result.Run) *grid {
 	for _, h := range []string{"TTFT", "TPOT", "ITL"} {
 		g.Head = append(g.Head, head{Text: h + " mean, ms", Class: "n"}, head{Text: h + " P99, ms", Class: "n"})
 	}
-	met, judged := 0, 0
-	for i := range r.Tenants {
-		t := &r.Tenants[i]
-		total, missed := len(t.Checks), t.Missed()
-		if total > 0 {
-			judged++
-			if len(missed) == 0 {
-				met++
-			}
-		}
-		c := share(total-len(missed), total)
-		var texts []string
-		for _, m := range missed {
-			texts = append(texts, m.Text)
-		}
-		c.Title = strings.Join(texts, ", ")
+	for i := range rows {
+		t := &rows[i]
 		row := []cell{{Text: t.Name}, {Text: t.Model}, {Text: t.Dataset}, {Text: t.Plan.Text}}
-		g.Rows = append(g.Rows, append(row, tenantFigures(&t.Summary, c)...))
+		g.Rows = append(g.Rows, append(row, tenantFigures(t)...))
 	}
-	row := []cell{{Text: "all"}, {}, {}, {}}
-	g.Rows = append(g.Rows, append(row, tenantFigures(&r.Summary, share(met, judged))...))
 	g.Note = "Each row has its own requests and its own measured part; good are requests that met the bounds of their tenant."
 	return g
 }
 
-func share(n, of int) cell {
-	if of == 0 {
-		return cell{Class: "n"}
-	}
-	c := num(float64(n)/float64(of), 2)
-	c.Text = strconv.Itoa(n) + " of " + strconv.Itoa(of)
-	return c
-}
-
-func tenantFigures(s *metrics.Summary, slo cell) []cell {
-	good := cell{Class: "n"}
+func tenantFigures(t *result.Tenant) []cell {
+	s, good, slo := &t.Summary, cell{Class: "n"}, cell{Class: "n"}
 	if s.Goodput != nil {
 		good = withUnit(s.Goodput.Share, "share")
+	}
+	if n := len(t.Checks); n > 0 {
+		missed := t.Missed()
+		slo = num(float64(n-len(missed))/float64(n), 2)
+		slo.Text = fmt.Sprintf("%d of %d", n-len(missed), n)
+		var texts []string
+		for _, m := range missed {
+			texts = append(texts, m.Text)
+		}
+		slo.Title = strings.Join(texts, ", ")
 	}
 	out := []cell{
 		num(float64(s.Tally.OK), 0), num(float64(s.ErrorAdjusted.Failures), 0), num(s.DurationS, 2), num(s.RequestThroughput, 2),

@@ -11,14 +11,8 @@ import (
 	"spate/internal/safe/escape"
 )
 
-// TenantRow is one row of the table of tenants, in words: what every view of it shows.
-type TenantRow struct {
-	Name  string
-	Cells []string // by TenantHeads
-}
-
-// TenantHeads name the columns: first what was asked for and came of it, then latencies in milliseconds.
-var TenantHeads = []string{
+// tenantHeads name the columns: first what was asked for and came of it, then latencies in milliseconds.
+var tenantHeads = []string{
 	"ok", "not ok", "asked/s", "req/s", "out tok/s", "seconds", "good", "SLO met",
 	"TTFT mean", "TTFT p99", "TPOT mean", "TPOT p99", "ITL mean", "ITL p99",
 }
@@ -26,39 +20,16 @@ var TenantHeads = []string{
 // tenantLoads is how many of the columns are not latencies.
 const tenantLoads = 8
 
-// TenantRows are a row for each tenant and one for all; none for a run of one workload.
-func TenantRows(run *result.Run) []TenantRow {
-	if len(run.Tenants) == 0 {
-		return nil
-	}
-	var out []TenantRow
-	met, judged := 0, 0
-	for i := range run.Tenants {
-		t := &run.Tenants[i]
-		slo := ""
-		if ok, has := t.Meets(); has {
-			slo = fmt.Sprintf("%d of %d", len(t.Checks)-len(t.Missed()), len(t.Checks))
-			judged++
-			if ok {
-				met++
-			}
-		}
-		out = append(out, TenantRow{t.Name, tenantCells(&t.Summary, &t.Plan, slo)})
-	}
-	slo := ""
-	if judged > 0 {
-		slo = fmt.Sprintf("%d of %d", met, judged)
-	}
-	return append(out, TenantRow{"all", tenantCells(&run.Summary, &run.Plan, slo)})
-}
-
-func tenantCells(s *metrics.Summary, p *result.Plan, slo string) []string {
-	asked, good := "", ""
-	if p.RequestRate != nil {
-		asked = figure.Rounded(*p.RequestRate)
+func tenantCells(t *result.Tenant) []string {
+	s, asked, good, slo := &t.Summary, "", "", ""
+	if r := t.Plan.RequestRate; r != nil {
+		asked = figure.Rounded(*r)
 	}
 	if g := s.Goodput; g != nil {
 		good = percent(g.Share)
+	}
+	if n := len(t.Checks); n > 0 {
+		slo = fmt.Sprintf("%d of %d", n-len(t.Missed()), n)
 	}
 	cells := []string{
 		strconv.Itoa(s.Tally.OK), strconv.Itoa(s.ErrorAdjusted.Failures), asked, figure.Rounded(s.RequestThroughput), figure.Rounded(s.OutputThroughput),
@@ -76,7 +47,7 @@ func tenantCells(s *metrics.Summary, p *result.Plan, slo string) []string {
 
 // tenants shows them in two tables that keep within the margin.
 func tenants(s *sheet, run *result.Run) {
-	rows := TenantRows(run)
+	rows := run.Rows()
 	if rows == nil {
 		return
 	}
@@ -88,15 +59,15 @@ func tenants(s *sheet, run *result.Run) {
 		}
 		s.WriteString(strings.TrimRight(text, " ") + "\n")
 	}
+	show := func(title string, from, to int) {
+		line(title, tenantHeads[from:to])
+		for i := range rows {
+			line("  "+rows[i].Name, tenantCells(&rows[i])[from:to])
+		}
+	}
 	s.WriteByte('\n')
-	line("Tenants", TenantHeads[:tenantLoads])
-	for _, r := range rows {
-		line("  "+r.Name, r.Cells[:tenantLoads])
-	}
-	line("Latency (ms)", TenantHeads[tenantLoads:])
-	for _, r := range rows {
-		line("  "+r.Name, r.Cells[tenantLoads:])
-	}
+	show("Tenants", 0, tenantLoads)
+	show("Latency (ms)", tenantLoads, len(tenantHeads))
 	for _, sentence := range TenantFindings(run) {
 		s.hang("  ", sentence)
 	}

@@ -31,19 +31,19 @@ func tenantRun() *result.Run {
 
 func TestTenantTable(t *testing.T) {
 	run := tenantRun()
-	rows := TenantRows(run)
+	rows := run.Rows()
 	if len(rows) != 4 || rows[3].Name != "all" {
 		t.Fatalf("rows %v", rows)
 	}
-	for _, r := range rows {
-		if len(r.Cells) != len(TenantHeads) {
-			t.Errorf("%s has %d cells for %d columns", r.Name, len(r.Cells), len(TenantHeads))
+	for i := range rows {
+		if n := len(tenantCells(&rows[i])); n != len(tenantHeads) {
+			t.Errorf("%s has %d cells for %d columns", rows[i].Name, n, len(tenantHeads))
 		}
 	}
 	cell := func(row int, head string) string {
-		for i, h := range TenantHeads {
+		for i, h := range tenantHeads {
 			if h == head {
-				return rows[row].Cells[i]
+				return tenantCells(&rows[row])[i]
 			}
 		}
 		t.Fatalf("no column %s", head)
@@ -108,7 +108,7 @@ func TestTenantsAlike(t *testing.T) {
 		t.Errorf("one that met its objectives: %q", got)
 	}
 	run.Tenants = nil
-	if TenantRows(run) != nil {
+	if run.Rows() != nil {
 		t.Error("rows of tenants that are none")
 	}
 }
