@@ -84,7 +84,7 @@ func checkRates(r *Result, report reporter) {
 		}
 		if rate.high < want.low*(1-1e-9) || rate.low > want.high*(1+1e-9) {
 			f, _ := r.Metrics.Get(q.rate)
-			report(Violated, "%s is %s, but %s / duration is %s", q.rate, f.Text, strings.Join(q.amounts, " + "), want)
+			report(Violated, "%s is %s, but %s / duration is %s", q.rate, f.Text, strings.Join(q.amounts, " + "), quotient(sum, duration))
 		}
 	}
 }
@@ -92,11 +92,15 @@ func checkRates(r *Result, report reporter) {
 // interval is what a printed number may have been before it was rounded.
 type interval struct{ low, high float64 }
 
-func (i interval) String() string {
-	if math.IsInf(i.high, 1) {
-		return fmt.Sprintf("at least %.6g", i.low)
+// middle is the number as it was printed.
+func (i interval) middle() float64 { return (i.low + i.high) / 2 }
+
+// quotient is the rate that two printed numbers give; of a duration printed as 0 only the least is known.
+func quotient(sum, duration interval) string {
+	if duration.low <= 0 {
+		return fmt.Sprintf("at least %.6g", sum.low/duration.high)
 	}
-	return fmt.Sprintf("%.6g", (i.low+i.high)/2)
+	return fmt.Sprintf("%.6g", sum.middle()/duration.middle())
 }
 
 // span is the interval of a figure by its last printed digit. Integers are counts and exact.

@@ -49,6 +49,7 @@ func TestDamage(t *testing.T) {
 		{"row missing", strings.Replace(smallBlock, lines[2], "", 1), 1, Damaged, 1, "no row for duration"},
 		{"title alone", lines[0] + lines[12], 1, Damaged, 1, "without rows"},
 		{"rate wrong in the last digit", strings.Replace(smallBlock, "64.00", "64.03", 1), 1, Violated, 1, "output_throughput is 64.03"},
+		{"rate of coarse numbers", `{"completed": 1, "duration": 0.3, "request_throughput": 5.5, "mean_ttft_ms": 10}`, 1, Violated, 1, "completed / duration is 3.33333"},
 		{"rate right within rounding", strings.Replace(smallBlock, "64.00", "64.02", 1), 1, "", 0, ""},
 		{"percentiles out of order", strings.Replace(smallBlock, "71.20", "51.20", 1), 1, Violated, 1, "p99_ttft_ms (51.20) is below median_ttft_ms (54.00)"},
 		{"more than asked for", "vllm bench serve --num-prompts 4\n" + smallBlock, 1, Violated, 2, "8 requests completed of 4"},
