@@ -289,6 +289,12 @@ func TestFailures(t *testing.T) {
 	if m := row(t, compared(t, a, s.run(t, "b", 2), Options{}), "error_rate"); m.Verdict != Same {
 		t.Errorf("no failures: %s", m.Verdict)
 	}
+	for i := range 30 { // 30 were cut off or not sent when the run was stopped, one failed
+		b.Records[i].Outcome, b.Records[i].Fault = []call.Outcome{call.Canceled, call.Dropped}[i%2], call.FaultStopped
+	}
+	b.Records[30].Outcome, b.Records[30].Fault = call.Failed, call.FaultReset
+	c = compared(t, a, sampleOf("b", b.Records, s.slots), Options{})
+	near(t, "change", row(t, c, "error_rate").Change, 100.0/170, 1e-9)
 }
 
 func TestFewRequests(t *testing.T) {

@@ -104,10 +104,17 @@ const maxPrompt = 20_000_000
 
 // Check names what is wrong with the dataset's settings, and lengths of any dataset that are too long to be made.
 func (r *Run) Check(name string, c Problems) {
+	told := map[string]bool{}
 	for _, f := range r.Flags() {
-		if n, ok := f.To.(*int); ok && f.Prompt {
-			c.Want(*n <= maxPrompt, f.Name, "%d tokens are more than spate makes a prompt of: want %d or fewer", *n, maxPrompt)
+		n, ok := f.To.(*int)
+		if !ok || !f.Prompt {
+			continue
 		}
+		if f.Like == inputLen && r.Has(inputLen) && !r.Has(f.Name) {
+			f.Name = inputLen // one flag for the lengths of all
+		}
+		c.Want(*n <= maxPrompt || told[f.Name], f.Name, "%d tokens are more than spate makes a prompt of: want %d or fewer", *n, maxPrompt)
+		told[f.Name] = true
 	}
 	if d := lookup(name); d != nil && d.check != nil {
 		d.check(r, c)

@@ -186,6 +186,20 @@ func TestWatchEndsOnlyLostProbes(t *testing.T) {
 	}
 }
 
+// TestWhatAStopLeftUndoneBreaksNothing: requests that were not sent or cut off when a probe was ended are no errors.
+func TestWhatAStopLeftUndoneBreaksNothing(t *testing.T) {
+	w := NewWatch(objectives(t, "errors<5%"), Rate, 200)
+	for i := range 200 {
+		r := call.Record{ID: i, Phase: call.Measure, Outcome: []call.Outcome{call.Canceled, call.Dropped}[i%2], Fault: call.FaultStopped}
+		if err := w.Record(&r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if reason, _ := w.Hopeless(); reason != "" {
+		t.Error(reason)
+	}
+}
+
 // TestReadingsAreTheSummarys holds that objectives are judged by the figures a run prints.
 func TestReadingsAreTheSummarys(t *testing.T) {
 	recs := served(200, 10, 20, time.Second)

@@ -1,6 +1,7 @@
 package flags
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -109,6 +110,28 @@ func TestMarkdownHasOneRowPerFlag(t *testing.T) {
 	for line := range strings.SplitSeq(b.String(), "\n") {
 		if cells := strings.Count(strings.ReplaceAll(line, `\|`, ""), "|"); strings.HasPrefix(line, "|") && cells != 4 {
 			t.Errorf("%d bars in %s", cells, line)
+		}
+	}
+}
+
+// TestLimitsAreDocumented holds how long a run waits by default to what docs/failures.md tells: an hour for a request,
+// minutes for a stream that stands still. Nothing in a pipeline waits longer unless it is told to.
+func TestLimitsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/failures.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	units := strings.NewReplacer(" min", "m", " s", "s", " h", "h")
+	for name, want := range map[string]string{"request-timeout": "1h", "idle-timeout": "10m", "grace-period": "30s", "launch-timeout": "10m"} {
+		told := ""
+		for line := range strings.SplitSeq(string(page), "\n") {
+			if cells := strings.Split(line, " | "); len(cells) == 3 && strings.HasPrefix(cells[2], "`--"+name+"`") {
+				told = units.Replace(cells[1])
+			}
+		}
+		at := slices.IndexFunc(Table(), func(d *Def) bool { return d.Name == name })
+		if at < 0 || Table()[at].Default != want || told != want {
+			t.Errorf("--%s: docs/failures.md tells %q, want %s in both", name, told, want)
 		}
 	}
 }
