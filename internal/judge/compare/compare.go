@@ -11,6 +11,7 @@ package compare
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"spate/internal/call"
@@ -145,11 +146,26 @@ func (m *Metric) worsening(change float64) float64 {
 	return change
 }
 
-// NotComparable says that two results must not be set side by side, and why.
-type NotComparable struct{ Conditions []string }
+// NotComparable says that two results must not be set side by side, why, and what helps.
+type NotComparable struct {
+	Conditions []string
+	Cure       string
+}
 
 func (e *NotComparable) Error() string {
-	return "not comparable: " + strings.Join(e.Conditions, "; ") + " (measure again so that they agree, or compare them all the same with --force)"
+	return "not comparable: " + strings.Join(e.Conditions, "; ") + " (" + e.Cure + ")"
+}
+
+// refuse names what differs and what is INVALID.
+func refuse(differ, invalid []string) *NotComparable {
+	again := "measure again so that they agree"
+	switch {
+	case len(differ) == 0:
+		again = "measure again what is INVALID"
+	case len(invalid) > 0:
+		again += " and none is INVALID"
+	}
+	return &NotComparable{slices.Concat(differ, invalid), again + ", or compare them all the same with --force"}
 }
 
 // Compare sets each of the others against the baseline. The error is a *NotComparable where a condition
@@ -239,13 +255,13 @@ type pair struct {
 func (j *job) match(a, b *side) (pairs []pair, notes []string, err error) {
 	if len(a.groups) == 1 && len(b.groups) == 1 {
 		p := pair{a: a.groups[0], b: b.groups[0], nameA: a.name, nameB: b.name}
-		p.mismatch = append(conditions(p.a, p.b), invalid(p.a, p.b)...)
-		if len(p.mismatch) > 0 && !j.opt.Force {
-			return nil, nil, &NotComparable{p.mismatch}
+		no := refuse(conditions(p.a, p.b), invalid(p.a, p.b))
+		if p.mismatch = no.Conditions; len(p.mismatch) > 0 && !j.opt.Force {
+			return nil, nil, no
 		}
 		return []pair{p}, nil, nil
 	}
-	met := map[int]bool{}
+	met, left := map[int]bool{}, []string(nil)
 	for _, ga := range a.groups {
 		k := counterpart(ga, b.groups)
 		if k < 0 {
@@ -255,7 +271,7 @@ func (j *job) match(a, b *side) (pairs []pair, notes []string, err error) {
 		met[k] = true
 		p := pair{setting: ga[0].setting(), a: ga, b: b.groups[k], nameA: a.name, nameB: b.name}
 		if p.mismatch = invalid(p.a, p.b); len(p.mismatch) > 0 && !j.opt.Force {
-			notes = append(notes, p.setting+": left out: "+strings.Join(p.mismatch, "; "))
+			left = append(left, p.setting+": left out: "+strings.Join(p.mismatch, "; "))
 			continue
 		}
 		pairs = append(pairs, p)
@@ -265,10 +281,13 @@ func (j *job) match(a, b *side) (pairs []pair, notes []string, err error) {
 			notes = append(notes, fmt.Sprintf("%s: %s has no counterpart in %s", b.name, gb[0].setting(), a.name))
 		}
 	}
-	if len(pairs) == 0 {
-		return nil, nil, &NotComparable{append([]string{fmt.Sprintf("%s and %s have no setting in common", a.name, b.name)}, notes...)}
+	switch {
+	case len(pairs) > 0:
+		return pairs, append(notes, left...), nil
+	case len(left) > 0:
+		return nil, nil, refuse(nil, append(left, notes...))
 	}
-	return pairs, notes, nil
+	return nil, nil, refuse(append([]string{fmt.Sprintf("%s and %s have no setting in common", a.name, b.name)}, notes...), nil)
 }
 
 func counterpart(a []*measured, groups [][]*measured) int {

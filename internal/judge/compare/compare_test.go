@@ -194,9 +194,13 @@ func TestRefusals(t *testing.T) {
 		if c.want == "" { // comparable by what little the page tells
 			continue
 		}
+		cure := "(measure again so that they agree, or compare them all the same with --force)"
+		if name == "invalid" {
+			cure = "(measure again what is INVALID, or compare them all the same with --force)"
+		}
 		var refused *NotComparable
-		if !errors.As(err, &refused) || !IsNotComparable(err) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "--force") {
-			t.Errorf("%s: %v; want a refusal that names %q", name, err, c.want)
+		if !errors.As(err, &refused) || !IsNotComparable(err) || !strings.Contains(err.Error(), c.want) || !strings.HasSuffix(err.Error(), cure) {
+			t.Errorf("%s: %v; want a refusal that names %q and helps with %q", name, err, c.want, cure)
 			continue
 		}
 		rep, err := Compare(base, others, Options{Force: true})
@@ -269,6 +273,13 @@ func TestSettingsMeetTheirCounterparts(t *testing.T) {
 	}
 	if len(rep.Notes) != 2 || !strings.Contains(rep.Notes[0], "8 requests/s has no counterpart in new") {
 		t.Errorf("notes %q", rep.Notes)
+	}
+	for i := range b.Samples { // what they have in common is INVALID
+		b.Samples[i] = edit(b.Samples[i], func(r *result.Run) { r.Verdict = verdict.Verdict{Grade: verdict.InvalidRun, Sentence: "the client was the limit."} })
+	}
+	_, err = Compare(a, []Side{b}, Options{})
+	if !IsNotComparable(err) || strings.Contains(err.Error(), "no setting in common") || !strings.Contains(err.Error(), "4 requests/s: left out: b4 is INVALID: the client was the limit; ") || !strings.Contains(err.Error(), "measure again what is INVALID") {
+		t.Errorf("all INVALID: %v", err)
 	}
 }
 
@@ -455,6 +466,19 @@ func TestNoiseRefusals(t *testing.T) {
 	}
 	if _, err := n.Learn([]Sample{ttftBlock(t, "a", "1.00"), ttftBlock(t, "b", "1.00")}, time.Time{}); err == nil || !strings.Contains(err.Error(), "no run of spate") {
 		t.Errorf("learned from blocks: %v", err)
+	}
+	for want, change := range map[string]func(*result.Run){
+		"b is INVALID: the client was the limit (nothing is learned from an INVALID run: leave it out or measure it again": func(r *result.Run) {
+			r.Verdict = verdict.Verdict{Grade: verdict.InvalidRun, Sentence: "the client was the limit."}
+		},
+		"leave out those that differ": func(r *result.Run) {
+			r.Config = json.RawMessage(strings.Replace(string(r.Config), `"seed":0`, `"request_rate":4`, 1))
+		},
+	} {
+		_, err := n.Learn([]Sample{s.run(t, "a", 1), edit(s.run(t, "b", 2), change)}, time.Time{})
+		if !IsNotComparable(err) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "with --force") {
+			t.Errorf("%v; want %q", err, want)
+		}
 	}
 	for name, data := range map[string]string{
 		"not JSON": "{", "later version": `{"schema": 9}`,

@@ -172,7 +172,7 @@ func invalid(groups ...[]*measured) []string {
 	for _, g := range groups {
 		for _, t := range g {
 			if run := t.entry.Run; run != nil && run.Verdict.Grade == verdict.InvalidRun {
-				out = append(out, fmt.Sprintf("%s is INVALID: %s", t.entry.Name, run.Verdict.Sentence))
+				out = append(out, fmt.Sprintf("%s is INVALID: %s", t.entry.Name, strings.TrimSuffix(run.Verdict.Sentence, ".")))
 			}
 		}
 	}
@@ -185,7 +185,7 @@ func suspect(groups ...[]*measured) []string {
 	for _, g := range groups {
 		for _, t := range g {
 			if run := t.entry.Run; run != nil && run.Verdict.Grade == verdict.SuspectRun {
-				out = append(out, fmt.Sprintf("%s is SUSPECT: %s", t.entry.Name, run.Verdict.Sentence))
+				out = append(out, fmt.Sprintf("%s is SUSPECT: %s", t.entry.Name, strings.TrimSuffix(run.Verdict.Sentence, ".")))
 			}
 		}
 	}

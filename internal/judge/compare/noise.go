@@ -136,11 +136,11 @@ func equalRuns(samples []Sample, defs []def) ([]*measured, error) {
 	}
 	for _, t := range group[1:] {
 		if diffs := differences(group[0], t); len(diffs) > 0 {
-			return nil, &NotComparable{diffs}
+			return nil, &NotComparable{diffs, "noise is learned from runs of the same settings: leave out those that differ; --force does not help here"}
 		}
 	}
 	if bad := invalid(group); len(bad) > 0 {
-		return nil, &NotComparable{bad}
+		return nil, &NotComparable{bad, "nothing is learned from an INVALID run: leave it out or measure it again; --force does not help here"}
 	}
 	return group, nil
 }
