@@ -10,12 +10,17 @@ import (
 // OfPair is the profile of a model on a GPU that nobody measured: its step times follow from the
 // model's shape and the GPU's datasheet, as those of the simulated server of the same name do. The
 // tensor parallel size is the smallest that leaves room for a few requests.
-func OfPair(model, gpu string) (*Profile, error) {
-	s := engineconf.Settings{Model: model, GPU: gpu, TP: 1, Watermark: -1}
-	if pair, ok := engineconf.FindPair(model, gpu); ok {
-		s.TP = pair.TP
+func OfPair(model, gpu string) (*Profile, error) { return OfPairWith(model, gpu, Override{}) }
+
+// OfPairWith is OfPair with other settings. With a tensor parallel size, that is the one; no other need fit.
+func OfPairWith(model, gpu string, o Override) (*Profile, error) {
+	p := &Profile{Name: model + "@" + gpu, settings: engineconf.Settings{Model: model, GPU: gpu, TP: max(1, o.TP), Watermark: -1}}
+	if o.TP == 0 {
+		if pair, ok := engineconf.FindPair(model, gpu); ok {
+			p.settings.TP = pair.TP
+		}
 	}
-	return compute(model+"@"+gpu, s)
+	return p.recompute(o)
 }
 
 // compute resolves the settings as the engine would at its start. The profile keeps them as they were asked

@@ -6,13 +6,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"spate/internal/forecast/profile"
 	"spate/internal/sim"
 	"spate/internal/sim/catalog"
 	"spate/internal/sim/cluster"
-	"spate/internal/sim/engineconf"
 )
 
 // Shape is what is decided about a replica.
@@ -67,8 +65,29 @@ func FromProfile(p *profile.Profile, seed uint64) (*Server, error) {
 	if m, err := catalog.FindModel(f.Model); err == nil {
 		model = m.Name
 	}
-	s.vary = func(sh Shape) (*Variant, error) {
-		q, err := p.With(profile.Override{TP: sh.TP, MaxSeqs: sh.MaxSeqs, MaxTokens: sh.MaxTokens})
+	s.vary = variants(model, seed, p.With)
+	return s, nil
+}
+
+// FromPair takes a model and a GPU by name: step times then follow from the datasheet.
+func FromPair(model, gpu string, seed uint64) (*Server, error) {
+	g, err := catalog.FindGPU(gpu)
+	if err != nil {
+		return nil, err
+	}
+	m, err := catalog.FindModel(model)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Name: model + "@" + gpu, GPU: g.Name, own: 1, tps: sizesWithin(g.NodeGPUs)}
+	s.vary = variants(m.Name, seed, func(o profile.Override) (*profile.Profile, error) { return profile.OfPairWith(model, gpu, o) })
+	return s, nil
+}
+
+// variants turns shapes into servers that can be simulated.
+func variants(model string, seed uint64, with func(profile.Override) (*profile.Profile, error)) func(Shape) (*Variant, error) {
+	return func(sh Shape) (*Variant, error) {
+		q, err := with(profile.Override{TP: sh.TP, MaxSeqs: sh.MaxSeqs, MaxTokens: sh.MaxTokens})
 		if err != nil {
 			if inner := errors.Unwrap(err); inner != nil {
 				err = inner // name and size are said beside it
@@ -86,37 +105,6 @@ func FromProfile(p *profile.Profile, seed uint64) (*Server, error) {
 		v.Shape = Shape{TP: sh.TP, MaxSeqs: q.Sim.MaxSeqs, MaxTokens: q.Sim.MaxTokens}
 		return v, nil
 	}
-	return s, nil
-}
-
-// FromPair takes a model and a GPU by name: step times then follow from the datasheet.
-func FromPair(model, gpu string, seed uint64) (*Server, error) {
-	g, err := catalog.FindGPU(gpu)
-	if err != nil {
-		return nil, err
-	}
-	m, err := catalog.FindModel(model)
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{Name: model + "@" + gpu, GPU: g.Name, own: 1, tps: sizesWithin(g.NodeGPUs)}
-	s.vary = func(sh Shape) (*Variant, error) {
-		set := engineconf.Settings{Model: model, GPU: gpu, TP: sh.TP, MaxSeqs: sh.MaxSeqs, MaxTokens: sh.MaxTokens, Watermark: -1, Seed: seed}
-		if err := set.FitContext(); err != nil {
-			return nil, err
-		}
-		c, err := set.Resolve()
-		if err != nil {
-			return nil, err
-		}
-		conf := profile.Computed(c, seed)
-		conf.Log = time.Hour
-		return &Variant{
-			Shape: Shape{TP: sh.TP, MaxSeqs: c.Seqs, MaxTokens: c.Tokens}, Configs: []cluster.Config{conf}, model: m.Name,
-			context: c.MaxModelLen, sched: c.Sim,
-		}, nil
-	}
-	return s, nil
 }
 
 // sizesWithin are the usual tensor parallel sizes of a node.
