@@ -220,7 +220,7 @@ func runCapacity(ctx context.Context, p Process, o *capacityOptions, args []stri
 	}
 	work, err := plan.Open(o.dir)
 	if err != nil {
-		if _, changed := errors.AsType[*capacity.ChangedError](err); changed {
+		if _, changed := errors.AsType[*trial.ChangedError](err); changed {
 			return console.Usage("spate capacity", err)
 		}
 		return err

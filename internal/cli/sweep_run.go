@@ -41,8 +41,7 @@ func runSweep(ctx context.Context, p Process, o *sweepOptions, own *pflag.FlagSe
 	}
 	folder, err := sweep.Open(dir, plan)
 	if err != nil {
-		var changed *sweep.ChangedError
-		if errors.As(err, &changed) {
+		if _, changed := errors.AsType[*trial.ChangedError](err); changed {
 			return console.Usage("spate sweep", err)
 		}
 		return err

@@ -20,6 +20,7 @@ import (
 	"spate/internal/search/suggest"
 	"spate/internal/search/tune"
 	"spate/internal/settings/config"
+	"spate/internal/trial"
 )
 
 // tuneOptions are the flags of `spate tune`.
@@ -281,8 +282,7 @@ func (h *hunted) predicted(ctx context.Context) error {
 
 func (h *hunted) open(dir string) (*tune.Folder, error) {
 	d, err := tune.Open(dir, h.f)
-	var changed *tune.ChangedError
-	if errors.As(err, &changed) {
+	if _, changed := errors.AsType[*trial.ChangedError](err); changed {
 		return nil, console.Usage("spate tune", err)
 	}
 	return d, err

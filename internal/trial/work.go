@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"spate/internal/result"
@@ -144,6 +145,39 @@ func (w *Work) Save(name string, v any) error {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil
+}
+
+// Load reads a file that Save wrote into a folder; nil when there is none.
+func Load[T any](dir, name string) (*T, error) {
+	path := filepath.Join(dir, name)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what the folder was begun with: %w", err)
+	}
+	v := new(T)
+	if err := json.Unmarshal(data, v); err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return v, nil
+}
+
+// ChangedError says that a folder was begun with other settings than the present ones.
+type ChangedError struct {
+	Begun   string // what was begun with what: "the sweep in results/x was begun with another plan"
+	Changes []string
+	Way     string // what the user can do
+}
+
+func (e *ChangedError) Error() string {
+	const most = 6
+	list := e.Changes
+	if len(list) > most {
+		list = append(list[:most:most], fmt.Sprintf("and %d more", len(e.Changes)-most))
+	}
+	return e.Begun + ": " + strings.Join(list, "; ") + "\n" + e.Way
 }
 
 // NoteData is Note for an event that something is to be known of when the work goes on.

@@ -1,16 +1,6 @@
 package capacity
 
-import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
-
-	"spate/internal/trial"
-)
+import "spate/internal/trial"
 
 // Plan is what a folder's search is; another one needs another folder.
 type Plan struct {
@@ -35,17 +25,6 @@ type Plan struct {
 // planFile is where a folder keeps it.
 const planFile = "capacity.json"
 
-// ChangedError says that a folder was begun for another search.
-type ChangedError struct {
-	Dir     string
-	Changes []string
-}
-
-func (e *ChangedError) Error() string {
-	return fmt.Sprintf("the search in %s was begun with other settings: %s\nname another folder, or go on with: spate capacity --resume %s",
-		e.Dir, strings.Join(e.Changes, "; "), e.Dir)
-}
-
 // Open opens the search's folder, and refuses one that holds another search. A search that goes on has the id and the
 // arguments it was begun with.
 func (p *Plan) Open(dir string) (*trial.Work, error) {
@@ -59,7 +38,10 @@ func (p *Plan) Open(dir string) (*trial.Work, error) {
 			p.Digest = earlier.Digest
 		}
 		if diff := trial.Differences(earlier, p); len(diff) > 0 {
-			return nil, &ChangedError{dir, diff}
+			return nil, &trial.ChangedError{
+				Begun: "the search in " + dir + " was begun with other settings", Changes: diff,
+				Way: "name another folder, or go on with: spate capacity --resume " + dir,
+			}
 		}
 	}
 	w, err := trial.Open(dir)
@@ -70,17 +52,4 @@ func (p *Plan) Open(dir string) (*trial.Work, error) {
 }
 
 // Load reads the plan of a folder; nil when it has none.
-func Load(dir string) (*Plan, error) {
-	data, err := os.ReadFile(filepath.Join(dir, planFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the search's settings: %w", err)
-	}
-	p := &Plan{}
-	if err := json.Unmarshal(data, p); err != nil {
-		return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, planFile), err)
-	}
-	return p, nil
-}
+func Load(dir string) (*Plan, error) { return trial.Load[Plan](dir, planFile) }

@@ -1,13 +1,9 @@
 package sweep
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"strings"
 
 	"spate/internal/trial"
 )
@@ -26,16 +22,9 @@ type Folder struct {
 
 // Load reads the plan of a folder; nil when it has none.
 func Load(dir string) (*Plan, error) {
-	data, err := os.ReadFile(filepath.Join(dir, PlanFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the sweep's plan: %w", err)
-	}
-	p := &Plan{}
-	if err := json.Unmarshal(data, p); err != nil {
-		return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, PlanFile), err)
+	p, err := trial.Load[Plan](dir, PlanFile)
+	if p == nil || err != nil {
+		return nil, err
 	}
 	if p.Schema != planSchema {
 		return nil, fmt.Errorf("%s is of version %d, and this spate reads %d", filepath.Join(dir, PlanFile), p.Schema, planSchema)
@@ -52,7 +41,10 @@ func Open(dir string, p *Plan) (*Folder, error) {
 	}
 	if earlier != nil {
 		if changes := earlier.public().Changes(p.public()); len(changes) > 0 {
-			return nil, &ChangedError{Dir: dir, Changes: changes}
+			return nil, &trial.ChangedError{
+				Begun: "the sweep in " + dir + " was begun with another plan", Changes: changes,
+				Way: "name another folder, or go on with the old plan: spate sweep --resume " + dir,
+			}
 		}
 		p.ID = earlier.ID
 	}
@@ -67,22 +59,6 @@ func Open(dir string, p *Plan) (*Folder, error) {
 		}
 	}
 	return f, nil
-}
-
-// ChangedError says that a folder was begun with another plan.
-type ChangedError struct {
-	Dir     string
-	Changes []string
-}
-
-func (e *ChangedError) Error() string {
-	const most = 6
-	list := e.Changes
-	if len(list) > most {
-		list = append(list[:most:most], fmt.Sprintf("and %d more", len(e.Changes)-most))
-	}
-	return fmt.Sprintf("the sweep in %s was begun with another plan: %s\nname another folder, or go on with the old plan: spate sweep --resume %s",
-		e.Dir, strings.Join(list, "; "), e.Dir)
 }
 
 // Left counts the measurements that are still to be made.

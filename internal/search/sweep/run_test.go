@@ -245,7 +245,7 @@ func TestOneSweepAFolder(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	var changed *ChangedError
+	var changed *trial.ChangedError
 	if _, err := Open(dir, planned(t, "grid: {isl: [1, 3]}")); !errors.As(err, &changed) || !strings.Contains(err.Error(), "point isl=3 is new") {
 		t.Errorf("another plan: %v", err)
 	}

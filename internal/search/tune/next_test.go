@@ -16,6 +16,7 @@ import (
 	"spate/internal/host/launch"
 	"spate/internal/judge/compare"
 	"spate/internal/search/suggest"
+	"spate/internal/trial"
 )
 
 // scripted is a server whose figures follow from its settings by a formula.
@@ -163,7 +164,7 @@ func TestChangedFile(t *testing.T) {
 	run(t, dir, f, &scripted{f: f, score: hill, kill: -1})
 	changed := formulaFile(t, "seed: 9\n")
 	_, err := Open(dir, changed)
-	var ce *ChangedError
+	var ce *trial.ChangedError
 	if !errors.As(err, &ce) || !strings.Contains(err.Error(), "seed was 0 and is 9") {
 		t.Errorf("%v", err)
 	}

@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"spate/internal/trial"
 )
@@ -30,17 +27,6 @@ type Folder struct {
 	Advice  *Advice // of a simulator; nil: not asked, or there is none
 }
 
-// ChangedError says that a folder was begun for another file.
-type ChangedError struct {
-	Dir     string
-	Changes []string
-}
-
-// Error names what changed.
-func (e *ChangedError) Error() string {
-	return fmt.Sprintf("the search in %s was begun with another file: %s; put the file back, or name another folder with --output-dir", e.Dir, strings.Join(e.Changes, "; "))
-}
-
 // Open opens the folder of a search. One that was begun goes on if the file is still the same. What only
 // bounds the search may change.
 func Open(dir string, f *File) (*Folder, error) {
@@ -56,24 +42,22 @@ func Open(dir string, f *File) (*Folder, error) {
 }
 
 func (d *Folder) begin(f *File) error {
-	data, err := os.ReadFile(filepath.Join(d.Dir, plannedFile))
+	was, err := trial.Load[File](d.Dir, plannedFile)
 	switch {
-	case errors.Is(err, os.ErrNotExist):
-		if len(d.Journal) > 0 {
-			return fmt.Errorf("%s has a journal and no %s: it is not the folder of a search", d.Dir, plannedFile)
-		}
-		return d.Save(plannedFile, f.public())
 	case err != nil:
-		return fmt.Errorf("read what the search was begun with: %w", err)
-	}
-	var was File
-	if err := json.Unmarshal(data, &was); err != nil {
-		return fmt.Errorf("read %s: %w", plannedFile, err)
+		return err
+	case was == nil && len(d.Journal) > 0:
+		return fmt.Errorf("%s has a journal and no %s: it is not the folder of a search", d.Dir, plannedFile)
+	case was == nil:
+		return d.Save(plannedFile, f.public())
 	}
 	is := *f.public()
 	was.Trials, was.Time, is.Trials, is.Time = 0, 0, 0, 0
 	if diff := trial.Differences(was, is); len(diff) > 0 {
-		return &ChangedError{d.Dir, diff}
+		return &trial.ChangedError{
+			Begun: "the search in " + d.Dir + " was begun with another file", Changes: diff,
+			Way: "put the file back, or name another folder with --output-dir",
+		}
 	}
 	return d.recall()
 }
