@@ -74,3 +74,11 @@ type Driven struct {
 	Refusal    int           // the HTTP status of the last of those failures
 	Workers    []result.Worker
 }
+
+// beginning is who says when the run starts: at once, unless others are to start with it.
+func (s *session) beginning() func(context.Context) (time.Duration, error) {
+	if s.Begin != nil {
+		return s.Begin
+	}
+	return func(context.Context) (time.Duration, error) { return s.clock.Now(), nil }
+}

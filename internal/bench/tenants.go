@@ -275,7 +275,7 @@ func (t *tenant) row() result.Tenant {
 func (s *session) drive(ctx context.Context, cfg driver.Config, progress *live.Progress) (driver.Result, error) {
 	stop, halt, done := s.haltable()
 	defer done()
-	start := &startLine{left: len(s.tenants), clock: s.clock, open: make(chan struct{})}
+	start := &startLine{left: len(s.tenants), begin: s.beginning(), open: make(chan struct{})}
 	cfg.Stop, cfg.Begin = stop, start.wait
 	errs := make([]error, len(s.tenants))
 	var wg sync.WaitGroup
@@ -328,23 +328,26 @@ func (s *session) haltable() (stop chan struct{}, halt, done func()) {
 
 // startLine lets several drivers go at the same time, when the last of them is ready.
 type startLine struct {
-	clock call.Clock
+	begin func(context.Context) (time.Duration, error)
 	open  chan struct{}
 
 	mu   sync.Mutex
 	left int
 	at   time.Duration
+	err  error
 }
 
-func (l *startLine) wait() time.Duration {
+func (l *startLine) wait(ctx context.Context) (time.Duration, error) {
 	l.mu.Lock()
-	if l.left--; l.left == 0 {
-		l.at = l.clock.Now()
+	l.left--
+	last := l.left == 0
+	l.mu.Unlock()
+	if last {
+		l.at, l.err = l.begin(ctx)
 		close(l.open)
 	}
-	l.mu.Unlock()
 	<-l.open
-	return l.at
+	return l.at, l.err
 }
 
 // begun is the run as planned with what is known of the tenants' beginnings, and the first of them.

@@ -135,6 +135,7 @@ const RepeatLabel = "repeat"
 // Request is one call to make.
 type Request struct {
 	ID      int    // position in the run's order, from 0
+	Number  int    // its place among what its source hands out, from 0; turns that follow answers have none
 	Name    string // sent as x-request-id
 	Attempt int    // 0 for the first try
 	Phase   Phase

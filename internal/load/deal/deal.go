@@ -50,7 +50,7 @@ func (p Part) Share(slots int) Share {
 	return s
 }
 
-// Nobody's share of a load is empty: who deals it out sends nothing.
+// Nobody is the share of who deals a load out and sends nothing of it.
 func Nobody() Share { return Share{part: Part{Index: 1, Of: 2}, units: 1} }
 
 // Share is what a part comes to.

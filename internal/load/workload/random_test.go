@@ -81,8 +81,8 @@ func TestRandomByHand(t *testing.T) {
 	count := call.Count{N: 3, From: call.FromTokenizer} // one of four is left to the server's <s>
 	want := []call.Request{
 		{ID: 0, Name: "run-0", Phase: call.Measure, Prompt: call.Prompt{IDs: []int32{35, 36, 37}}, In: count, MaxOut: 2},
-		{ID: 1, Name: "run-1", Phase: call.Measure, Prompt: call.Prompt{IDs: []int32{28, 29, 30}}, In: count, MaxOut: 2},
-		{ID: 2, Name: "run-2", Phase: call.Measure, Prompt: call.Prompt{IDs: []int32{23, 24, 25}}, In: count, MaxOut: 2},
+		{ID: 1, Number: 1, Name: "run-1", Phase: call.Measure, Prompt: call.Prompt{IDs: []int32{28, 29, 30}}, In: count, MaxOut: 2},
+		{ID: 2, Number: 2, Name: "run-2", Phase: call.Measure, Prompt: call.Prompt{IDs: []int32{23, 24, 25}}, In: count, MaxOut: 2},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)

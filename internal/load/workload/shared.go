@@ -134,14 +134,11 @@ func (g *shared) talk(tok Tokenizer) (*dialogs, error) {
 		t.add(oneText)
 	}
 	t.group = func(i int) string { return fmt.Sprint(g.group[g.order[i%len(g.order)]]) }
+	t.length = func(i int) int { n, _ := t.turns(int(g.order[i%len(g.order)])); return n }
 	t.scripts = func(s *scratch, i int) []step {
 		at := int(g.order[i%len(g.order)])
-		draws := rng.New(g.cfg.Seed, "turns", uint64(at))
-		turns := int(t.cfg.Talk.Turns.length(draws))
-		if most := t.cfg.Talk.MaxTurns; most > 0 {
-			turns = min(turns, most)
-		}
-		script := make([]step, max(1, turns))
+		turns, draws := t.turns(at)
+		script := make([]step, turns)
 		for k := range script {
 			text := g.question(&t.writer, s, at, k)
 			if k == 0 {

@@ -64,6 +64,8 @@ type slot struct {
 	keep bool
 	full bool
 	err  error
+
+	unsure bool // until it is made, nobody knows whether it is kept
 }
 
 // Stream makes requests ahead of their use. At most Window of them (or Held bytes of prompts) wait
@@ -77,6 +79,7 @@ type Stream struct {
 	heldMax int64
 	prefix  string
 	endless bool
+	has     func(number int) bool // which requests to hand out
 
 	mu       sync.Mutex
 	wake     *sync.Cond // workers wait here for room
@@ -85,6 +88,7 @@ type Stream struct {
 	issued   int        // jobs drawn
 	accepted int        // requests passed to ready
 	held     int64      // bytes made and not taken
+	unsure   int        // of the jobs under way, those that may not be kept
 	waiting  bool       // a worker waits for jobs to settle
 	dry      bool       // the dataset has nothing more
 	ended    bool       // ready is closed: all made, or err
@@ -103,7 +107,7 @@ type Stream struct {
 func newStream(cfg Config, ds dataset, n int, tok Tokenizer) *Stream {
 	s := &Stream{
 		ds: ds, tok: tok, limit: n, prefix: cfg.NamePrefix,
-		workers: cfg.Workers, window: cfg.Window, heldMax: cfg.Held,
+		workers: cfg.Workers, window: cfg.Window, heldMax: cfg.Held, has: cfg.Has,
 		stop: make(chan struct{}), filled: make(chan struct{}),
 	}
 	if s.endless = cfg.Endless; s.endless {
@@ -244,16 +248,23 @@ func (s *Stream) work() {
 		w.enc = s.tok.NewEncoder()
 	}
 	for {
-		number, j, ok := s.take()
+		number, made, ok := s.take()
 		if !ok {
 			return
 		}
-		req, keep, err := s.ds.build(w, j)
-		if err == nil {
-			err = s.unusable()
+		if !made.full {
+			s.make(w, &made)
 		}
-		s.settle(number, slot{job: j, req: req, keep: keep, err: err, full: true})
+		s.settle(number, made)
 		runtime.Gosched()
+	}
+}
+
+func (s *Stream) make(w *scratch, at *slot) {
+	at.req, at.keep, at.err = s.ds.build(w, at.job)
+	at.full = true
+	if at.err == nil {
+		at.err = s.unusable()
 	}
 }
 
@@ -265,31 +276,33 @@ func (s *Stream) unusable() error {
 	return nil
 }
 
-// take waits for room and draws the next job; false means there is no more work.
-func (s *Stream) take() (number int, j job, ok bool) {
+// take waits for room and draws the next job; false means there is no more work. What others hand out comes full: there
+// is nothing to make.
+func (s *Stream) take() (number int, drawn slot, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
 		if s.stopped || s.ended || s.dry {
-			return 0, job{}, false
+			return 0, slot{}, false
 		}
 		if s.room() {
 			j, st, err := s.ds.next()
 			switch {
 			case err != nil:
 				s.finish(err)
-				return 0, job{}, false
+				return 0, slot{}, false
 			case st == issue:
+				drawn = s.drawn(j)
 				s.issued++
 				if s.room() { // one wakes the next, so that a taken request does not wake them all
 					s.wake.Signal()
 				}
-				return s.issued - 1, j, true
+				return s.issued - 1, drawn, true
 			case st == done:
 				s.dry = true
 				s.finishIfDone()
 				s.wake.Broadcast()
-				return 0, job{}, false
+				return 0, slot{}, false
 			}
 			s.waiting = true
 		} else if s.issued == s.head {
@@ -298,6 +311,27 @@ func (s *Stream) take() (number int, j job, ok bool) {
 		s.wake.Wait()
 	}
 }
+
+// drawn is a job to make, unless it is kept for certain and another worker's: then its number is known now, since all
+// that are under way before it are kept too.
+func (s *Stream) drawn(j job) slot {
+	d, ok := s.ds.(certain)
+	if !ok || !d.sure(j) {
+		s.unsure++
+		return slot{job: j, unsure: true}
+	}
+	if s.unsure > 0 || s.own(s.accepted+s.issued-s.head) {
+		return slot{job: j}
+	}
+	if d, ok := s.ds.(skipper); ok {
+		d.skip(j)
+	}
+	return slot{job: j, keep: true, full: true}
+}
+
+// own reports whether a request is to be handed out. The first one is, whoever sends it: what is learned from it before
+// a run, and copies of it, are the same for every worker.
+func (s *Stream) own(number int) bool { return s.has == nil || number == 0 || s.has(number) }
 
 // room reports whether another request may be made: never more than are still wanted, so that a
 // dataset which rejects candidates is not drawn from beyond the last request.
@@ -331,8 +365,11 @@ func (s *Stream) pass(at *slot) {
 		s.finish(at.err)
 		return
 	}
+	if at.unsure {
+		s.unsure--
+	}
 	if at.keep {
-		at.req.ID = s.accepted
+		at.req.ID, at.req.Number = s.accepted, s.accepted
 		at.req.Name = s.prefix + strconv.Itoa(s.accepted)
 		at.req.Phase = call.Measure
 	}
@@ -340,10 +377,15 @@ func (s *Stream) pass(at *slot) {
 		s.finish(err)
 		return
 	}
-	if at.keep {
-		s.accepted++
-		s.ready <- at.req
+	if !at.keep {
+		return
 	}
+	if s.own(s.accepted) {
+		s.ready <- at.req
+	} else {
+		s.held -= size(&at.req)
+	}
+	s.accepted++
 }
 
 func (s *Stream) finishIfDone() {

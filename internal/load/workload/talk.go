@@ -151,6 +151,7 @@ type thread struct {
 	session *session
 	branch  string
 	group   string // of conversations that begin alike
+	others  bool   // another worker holds it
 }
 
 // session is what the threads of one conversation share.
@@ -167,6 +168,7 @@ type dialogs struct {
 	writer
 	cfg     Config
 	scripts func(s *scratch, i int) []step // of conversation i
+	length  func(i int) int                // how many requests it has, without making them
 	group   func(i int) string             // it belongs to; nil for none
 	nextID  int
 	at      int
@@ -215,6 +217,7 @@ func newTalk(cfg Config, tok Tokenizer, _ Template) (dataset, int, error) {
 			return nil, 0, errors.New("made-up conversations have no number of their own: give one with --num-prompts")
 		}
 		t.scripts = t.invent
+		t.length = func(i int) int { n, _ := t.turns(i); return n }
 		return t, n, nil
 	}
 	if tok == nil {
@@ -234,20 +237,14 @@ func newTalk(cfg Config, tok Tokenizer, _ Template) (dataset, int, error) {
 		t.add(fmt.Sprintf("the file has %d conversations: some are held again", len(all)))
 	}
 	t.scripts = func(_ *scratch, i int) []step { return all[i%len(all)] }
+	t.length = func(i int) int { return count(all[i%len(all)]) }
 	return t, n, nil
 }
 
 // invent makes up a conversation.
 func (t *dialogs) invent(s *scratch, i int) []step {
 	c := &t.cfg
-	draws := rng.New(c.Seed, "turns", uint64(i))
-	turns := 1
-	if c.Talk.Turns.Law != "" {
-		turns = int(c.Talk.Turns.length(draws))
-	}
-	if c.Talk.MaxTurns > 0 {
-		turns = min(turns, c.Talk.MaxTurns)
-	}
+	turns, draws := t.turns(i)
 	var script []step
 	for k := range turns {
 		n := drawn(&c.InDist, c.Input, draws)
@@ -262,6 +259,18 @@ func (t *dialogs) invent(s *scratch, i int) []step {
 		script = append(script, st)
 	}
 	return script
+}
+
+// turns draws how many turns a made-up conversation has, with the stream of what is drawn for it next.
+func (t *dialogs) turns(i int) (int, *rand.Rand) {
+	draws, n := rng.New(t.cfg.Seed, "turns", uint64(i)), 1
+	if t.cfg.Talk.Turns.Law != "" {
+		n = int(t.cfg.Talk.Turns.length(draws))
+	}
+	if most := t.cfg.Talk.MaxTurns; most > 0 {
+		n = min(n, most)
+	}
+	return max(1, n), draws
 }
 
 func drawn(d *Dist, fixed int, draws *rand.Rand) int {
@@ -302,6 +311,9 @@ func (t *dialogs) settle(j job, req *call.Request, _ bool) error {
 	req.Name = t.cfg.NamePrefix + fmt.Sprint(req.ID)
 	th.session.nextID = t.nextID + 1
 	t.nextID += count(th.script)
+	if th.others {
+		return nil
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.waiting[req.ID] = th

@@ -108,6 +108,10 @@ type Config struct {
 
 	NamePrefix string // request names are this and the number
 
+	// Has says which requests, by their place in the order, are handed out; nil means all. The first always is.
+	// The others are drawn as if they were, so that each request is the same whoever sends it.
+	Has func(number int) bool
+
 	Workers int   // makers of requests; 0 means GOMAXPROCS-1
 	Window  int   // requests made ahead; 0 means 1024
 	Held    int64 // bytes of prompts made ahead; 0 means 64 MiB

@@ -52,8 +52,9 @@ type Config struct {
 	// a warm-up in a closed loop. Requests wait until it returns.
 	Began func(at time.Duration)
 	// Begin, if set, is asked for Result.Start once requests lie ready, and may wait: several drivers
-	// that are to start together are given one time.
-	Begin func() time.Duration
+	// that are to start together are given one time. It may be still to come: nothing leaves before it. After an error
+	// nothing is sent.
+	Begin func(context.Context) (time.Duration, error)
 }
 
 // Warmup are requests that take the first places of the plan. In an open loop there are N of them and
@@ -63,6 +64,9 @@ type Warmup struct {
 	Source workload.Source
 	N      int
 	For    time.Duration
+	// Fixed begins the time of a closed loop For after the start, and not with the first measured request, which each
+	// of several drivers lets go at another moment: so that they end together.
+	Fixed bool
 }
 
 // Live are counters that may be read while the driver runs.
@@ -151,11 +155,13 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	r.queue.more = sync.NewCond(&r.queue.mu)
 	stopFeeds := r.startFeeds(ctx)
 
-	begin := cfg.Clock.Now
+	res := Result{Start: cfg.Clock.Now()}
 	if cfg.Begin != nil {
-		begin = cfg.Begin
+		var err error
+		if res.Start, err = cfg.Begin(ctx); err != nil {
+			return Result{}, errors.Join(err, stopFeeds())
+		}
 	}
-	res := Result{Start: begin()}
 	stop, disarm := r.stopper(ctx, res.Start, cancel)
 	r.stop = stop
 	if cfg.Plan.Due != nil || r.warm == nil {
@@ -279,10 +285,15 @@ func (r *run) await(ctx context.Context, start time.Duration, quit <-chan struct
 			until = time.After(start + r.cfg.Plan.Until - r.cfg.Clock.Now())
 		}
 	}
-	if r.cfg.Plan.Due == nil && r.cfg.Warmup != nil {
-		begin = r.measuring
-	} else {
+	w := r.cfg.Warmup
+	switch {
+	case r.cfg.Plan.Due != nil || w == nil:
 		arm()
+	case w.Fixed:
+		start += w.For
+		arm()
+	default:
+		begin = r.measuring
 	}
 	for {
 		select {
@@ -361,6 +372,9 @@ func stopped(c <-chan struct{}) bool {
 
 // closedLoop keeps every slot busy: a request is due when its slot is free.
 func (r *run) closedLoop(stop <-chan struct{}, start time.Duration) {
+	if !r.reach(start, stop) {
+		return
+	}
 	slots := max(1, r.cfg.Plan.Slots)
 	var wg sync.WaitGroup
 	for range slots {
@@ -379,6 +393,16 @@ func (r *run) closedLoop(stop <-chan struct{}, start time.Duration) {
 		})
 	}
 	wg.Wait()
+}
+
+// reach waits for a start that is still to come; false means that sending ended first.
+func (r *run) reach(start time.Duration, stop <-chan struct{}) bool {
+	if r.cfg.Clock.Now() >= start {
+		return true
+	}
+	pace := newPacer(r.cfg.Clock)
+	defer pace.close()
+	return pace.until(start, stop)
 }
 
 // openLoop lets requests go at their due times, whatever the server does; a cap makes them wait in
@@ -510,7 +534,10 @@ func (r *run) expired(req *call.Request, start, now time.Duration) bool {
 	if r.cfg.Plan.Until <= 0 || req.Phase != call.Measure {
 		return false
 	}
-	if r.cfg.Warmup != nil {
+	switch w := r.cfg.Warmup; {
+	case w != nil && w.Fixed:
+		start += w.For
+	case w != nil:
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if start = r.measure; start == call.Unset {
