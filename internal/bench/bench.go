@@ -493,7 +493,7 @@ func (t *tenant) metricsRun() metrics.Run {
 		EndRule: metrics.LastChunk, Tokenizer: !t.tokens.skipped, SteadyThreshold: c.Check.SteadyThreshold,
 		SteadyMinWindow: c.Check.SteadyMinWindow, NoSteady: c.Check.NoSteadyState, Seed: uint64(c.Load.Seed),
 	}
-	switch m := t.target.client.Backend.Manner(); {
+	switch m := t.target.client.Backend; {
 	case m.Whole:
 		run.EndRule = metrics.Headers
 	case m.UsageEnds:

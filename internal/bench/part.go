@@ -9,8 +9,8 @@ import (
 	"spate/internal/call/recorder"
 	"spate/internal/load/deal"
 	"spate/internal/result"
-	"spate/internal/send/client"
 	"spate/internal/send/driver"
+	"spate/internal/send/protocol"
 	"spate/internal/view/live"
 )
 
@@ -33,7 +33,7 @@ type Workers struct {
 	// on Clock: the first request leaves then and not before. An error ends the run with nothing sent.
 	Begin func(context.Context) (start time.Duration, err error)
 	// Bodies, where set, are how to ask, for each tenant, as the coordinator has learned it from the server.
-	Bodies []client.Body
+	Bodies []protocol.Body
 	// Drive, where set, sends the load in place of this process.
 	Drive func(context.Context, DriveInput) (Driven, error)
 }
@@ -48,7 +48,7 @@ type DriveInput struct {
 	Began  func(start time.Duration) // to be told the start, once, when it is known
 	Until  time.Duration             // sending ends so long after the start; 0: when all is sent
 	Grace  time.Duration             // for what is in flight then; negative: for ever
-	Bodies []client.Body             // for the workers' Job
+	Bodies []protocol.Body           // for the workers' Job
 	// Idle reports a part that has nothing to send.
 	Idle func(deal.Part) bool
 	// Lost are the records of what was due from a worker that is gone, and of which no record came.

@@ -15,6 +15,7 @@ import (
 	"spate/internal/safe/infile"
 	"spate/internal/safe/secret"
 	"spate/internal/send/client"
+	"spate/internal/send/protocol"
 	"spate/internal/settings/config"
 	"spate/internal/view/live"
 )
@@ -30,7 +31,7 @@ type target struct {
 }
 
 func newTarget(c *config.Bench, getenv func(string) string) (*target, error) {
-	b, err := client.Lookup(string(c.Target.Backend))
+	b, err := protocol.Lookup(string(c.Target.Backend))
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +41,7 @@ func newTarget(c *config.Bench, getenv func(string) string) (*target, error) {
 		Header: http.Header{}, InBand: c.Client.Connect == config.ConnectInBand, Timeout: c.Client.RequestTimeout, Idle: c.Client.IdleTimeout, MaxBytes: c.Client.MaxResponse,
 		HTTP2: c.Client.HTTPVersion == config.HTTP2, Sticky: c.Target.Route == config.Sticky,
 		Std: c.Client.HTTPClient == config.ClientStd,
-		Body: client.Body{
+		Body: protocol.Body{
 			IgnoreEOS: c.Body.IgnoreEOS, Logprobs: c.Body.Logprobs, Continuous: c.Body.ContinuousUsage,
 			Sampling: c.Body.Sampling(), Extra: c.Body.Extra,
 		},
@@ -61,11 +62,11 @@ func newTarget(c *config.Bench, getenv func(string) string) (*target, error) {
 
 // setHeaders adds the key and the user's headers; theirs win.
 func (t *target) setHeaders(c *config.Target) {
-	if own := t.client.Backend.Manner().Header; own[0] != "" {
+	if own := t.client.Backend.Header; own[0] != "" {
 		t.client.Header.Set(own[0], own[1]) // what is asked beside the load needs it too
 	}
 	if key := c.APIKey.Reveal(); key != "" {
-		if name := t.client.Backend.Manner().Key; name != "" {
+		if name := t.client.Backend.Key; name != "" {
 			t.client.Header.Set(name, key)
 		} else {
 			t.client.Header.Set("Authorization", "Bearer "+key)

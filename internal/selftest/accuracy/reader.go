@@ -51,13 +51,13 @@ func (l *Load) plan() (schedule.Plan, error) {
 
 // newClient is the client as spate bench configures it.
 func newClient(o *order, clock call.Clock) (*client.Client, error) {
-	b, err := client.Lookup("vllm")
+	b, err := protocol.Lookup("vllm")
 	if err != nil {
 		return nil, err
 	}
 	return client.New(client.Config{
 		Backend: b, BaseURLs: []string{"http://" + o.Addr}, Endpoint: protocol.Find("vllm").Path, MaxConns: o.Load.Streams,
-		Body: client.Body{Model: model, IgnoreEOS: true}, Clock: clock,
+		Body: protocol.Body{Model: model, IgnoreEOS: true}, Clock: clock,
 	})
 }
 

@@ -24,11 +24,12 @@ import (
 	"github.com/valyala/fastjson"
 
 	"spate/internal/call"
+	"spate/internal/send/protocol"
 )
 
 // Config says where requests go and how.
 type Config struct {
-	Backend  Backend
+	Backend  *protocol.Protocol
 	BaseURLs []string // scheme://host[:port][/prefix]; several are used in turn
 	Endpoint string   // path below each base URL
 	Unix     string   // a Unix socket to dial instead of the URL's host
@@ -43,7 +44,7 @@ type Config struct {
 	MaxConns int
 	MaxBytes int64 // of one response; 0 means DefaultMaxBytes
 	Sticky   bool  // requests of one session go to one target
-	Body     Body
+	Body     protocol.Body
 	Clock    call.Clock
 	Pulse    *Pulse // told of answers while they come; nil: nobody looks
 }
@@ -166,7 +167,7 @@ func (c *Client) newTarget(base string) (*target, error) {
 		}
 	}
 	t.pool = newPool(d, !c.cfg.InBand, c.cfg.MaxConns)
-	t.head = requestHead(u, withUser(u, c.cfg.Header), c.cfg.Backend.Manner())
+	t.head = requestHead(u, withUser(u, c.cfg.Header), &c.cfg.Backend.Manner)
 	return t, nil
 }
 
@@ -186,9 +187,9 @@ func withUser(u *url.URL, h http.Header) http.Header {
 
 // requestHead is the request line and the headers that every request of a target shares; the user's
 // take the place of spate's own.
-func requestHead(u *url.URL, h http.Header, m Manner) []byte {
+func requestHead(u *url.URL, h http.Header, m *protocol.Manner) []byte {
 	b := []byte("POST " + u.RequestURI() + " HTTP/1.1\r\n")
-	for _, own := range append([][2]string{{"Host", u.Host}, {"User-Agent", "spate"}}, m.headers()...) {
+	for _, own := range append([][2]string{{"Host", u.Host}, {"User-Agent", "spate"}}, m.Headers()...) {
 		if own[0] != "" && h.Get(own[0]) == "" {
 			b = append(b, own[0]+": "+own[1]+"\r\n"...)
 		}
@@ -218,7 +219,7 @@ func (c *Client) Prepare(r *call.Request) error {
 }
 
 // SetBody changes what stands in requests that are prepared from now on. No request may be under way.
-func (c *Client) SetBody(b Body) { c.cfg.Body = b }
+func (c *Client) SetBody(b protocol.Body) { c.cfg.Body = b }
 
 // Warm opens connections ahead of the run, n over all targets, and finds out from connections that were used already
 // whether the server keeps them.

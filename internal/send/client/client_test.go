@@ -119,10 +119,10 @@ func tcp(t *testing.T) func() net.Listener {
 func newClient(t *testing.T, cfg Config) *Client {
 	t.Helper()
 	if cfg.Backend == nil {
-		cfg.Backend = completions{}
+		cfg.Backend = backend("vllm")
 	}
 	if cfg.Endpoint == "" {
-		cfg.Endpoint = endpointOf(cfg.Backend)
+		cfg.Endpoint = cfg.Backend.Path
 	}
 	cfg.Clock = call.NewClock()
 	if cfg.Timeout == 0 {
@@ -137,7 +137,7 @@ func newClient(t *testing.T, cfg Config) *Client {
 }
 
 // answers is one response by each way of reading it: the reactor and net/http.
-func answers(t *testing.T, b Backend, raw string, keep bool) map[string]call.Record {
+func answers(t *testing.T, b *protocol.Protocol, raw string, keep bool) map[string]call.Record {
 	t.Helper()
 	out := map[string]call.Record{}
 	for _, std := range []bool{false, true} {
@@ -155,40 +155,40 @@ func TestOutcomes(t *testing.T) {
 	good := textEvent("a", "") + textEvent("b", "") + textEvent("c", "length") + usageEvent + doneEvent
 	cases := []struct {
 		name    string
-		backend Backend
+		backend *protocol.Protocol
 		raw     string
 		keep    bool
 		fault   call.Fault
 		chunks  int
 		errHas  string
 	}{
-		{"good", completions{}, okHead + piece(good) + endBody, true, call.NoFault, 3, ""},
-		{"good, one byte a chunk", completions{}, okHead + bytewise(good) + endBody, true, call.NoFault, 3, ""},
-		{"close-delimited", completions{}, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + good, false, call.NoFault, 3, ""},
-		{"no DONE but finished", completions{}, okHead + piece(textEvent("a", "stop")) + endBody, true, call.NoFault, 1, ""},
-		{"status", completions{}, "HTTP/1.1 400 Bad Request\r\nContent-Length: 24\r\n\r\n{\"error\":\"context  long\"}", true, call.FaultStatus, 0, `HTTP 400 Bad Request: {"error":"context long"`},
-		{"shed", completions{}, "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 2\r\nContent-Length: 0\r\n\r\n", true, call.FaultShed, 0, "HTTP 429"},
-		{"error event", completions{}, okHead + piece(textEvent("a", "")+"data: {\"error\":{\"message\":\"engine dead\",\"type\":\"Internal\",\"code\":500}}\n\n"+doneEvent) + endBody, true, call.FaultEvent, 1, "Internal: engine dead"},
-		{"error object of old servers", completions{}, okHead + piece("data: {\"object\":\"error\",\"message\":\"boom\"}\n\n"+doneEvent) + endBody, true, call.FaultEvent, 0, "boom"},
-		{"finish error", completions{}, okHead + piece(textEvent("a", "error")+doneEvent) + endBody, true, call.FaultEvent, 1, "finish_reason error"},
-		{"cut in a chunk", completions{}, okHead + "ff\r\n" + textEvent("a", ""), false, call.FaultCut, 1, "closed in the middle"},
-		{"cut between chunks", completions{}, okHead + piece(textEvent("a", "")), false, call.FaultCut, 1, "closed in the middle"},
-		{"cut after the finish", completions{}, okHead + piece(textEvent("a", "stop")), false, call.FaultCut, 1, "closed in the middle"},
-		{"clean end, no finish, no DONE", completions{}, okHead + piece(textEvent("a", "")) + endBody, true, call.FaultCut, 1, "without a finish reason"},
-		{"no finish reason but DONE", completions{}, okHead + piece(textEvent("a", "")+doneEvent) + endBody, true, call.NoFault, 1, ""},
-		{"no finish reason, no token", completions{}, okHead + piece(textEvent("", "")+doneEvent) + endBody, true, call.FaultEmpty, 1, "no token"},
-		{"empty", completions{}, okHead + piece(doneEvent) + endBody, true, call.FaultEmpty, 0, "no choices"},
-		{"no token", completions{}, okHead + piece(textEvent("", "stop")+doneEvent) + endBody, true, call.FaultEmpty, 1, "no token"},
-		{"empty texts with counted tokens", completions{}, okHead + piece(textEvent("", "length")+usageEvent+doneEvent) + endBody, true, call.NoFault, 1, ""},
-		{"bad json", completions{}, okHead + piece("data: {oops\n\n"+doneEvent) + endBody, true, call.FaultJSON, 0, "oops"},
-		{"json but no object", completions{}, okHead + piece("data: 3\n\n"+doneEvent) + endBody, true, call.FaultJSON, 0, "not a JSON object"},
-		{"bad utf8", completions{}, okHead + piece("data: {\"choices\":[{\"text\":\"\xff\xfe\"}]}\n\n"+doneEvent) + endBody, true, call.FaultUTF8, 0, "not UTF-8"},
-		{"no answer", completions{}, "", false, call.FaultReset, 0, ""},
-		{"not streamed", completions{}, lengthed(`{"choices":[{"text":"abc","finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":3}}`), true, call.NoFault, 1, ""},
-		{"not streamed, empty", completions{}, lengthed(`{"choices":[]}`), true, call.FaultEmpty, 0, "no token"},
-		{"html instead of an answer", completions{}, lengthed(`<html>`), true, call.FaultJSON, 0, "html"},
-		{"chat", chat{}, okHead + piece(chatEvent(`{"role":"assistant","content":""}`, "")+chatEvent(`{"content":"hi"}`, "stop")+usageEvent+doneEvent) + endBody, true, call.NoFault, 2, ""},
-		{"chat role only", chat{}, okHead + piece(chatEvent(`{"role":"assistant","content":""}`, "stop")+doneEvent) + endBody, true, call.FaultEmpty, 1, "no token"},
+		{"good", backend("vllm"), okHead + piece(good) + endBody, true, call.NoFault, 3, ""},
+		{"good, one byte a chunk", backend("vllm"), okHead + bytewise(good) + endBody, true, call.NoFault, 3, ""},
+		{"close-delimited", backend("vllm"), "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + good, false, call.NoFault, 3, ""},
+		{"no DONE but finished", backend("vllm"), okHead + piece(textEvent("a", "stop")) + endBody, true, call.NoFault, 1, ""},
+		{"status", backend("vllm"), "HTTP/1.1 400 Bad Request\r\nContent-Length: 24\r\n\r\n{\"error\":\"context  long\"}", true, call.FaultStatus, 0, `HTTP 400 Bad Request: {"error":"context long"`},
+		{"shed", backend("vllm"), "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 2\r\nContent-Length: 0\r\n\r\n", true, call.FaultShed, 0, "HTTP 429"},
+		{"error event", backend("vllm"), okHead + piece(textEvent("a", "")+"data: {\"error\":{\"message\":\"engine dead\",\"type\":\"Internal\",\"code\":500}}\n\n"+doneEvent) + endBody, true, call.FaultEvent, 1, "Internal: engine dead"},
+		{"error object of old servers", backend("vllm"), okHead + piece("data: {\"object\":\"error\",\"message\":\"boom\"}\n\n"+doneEvent) + endBody, true, call.FaultEvent, 0, "boom"},
+		{"finish error", backend("vllm"), okHead + piece(textEvent("a", "error")+doneEvent) + endBody, true, call.FaultEvent, 1, "finish_reason error"},
+		{"cut in a chunk", backend("vllm"), okHead + "ff\r\n" + textEvent("a", ""), false, call.FaultCut, 1, "closed in the middle"},
+		{"cut between chunks", backend("vllm"), okHead + piece(textEvent("a", "")), false, call.FaultCut, 1, "closed in the middle"},
+		{"cut after the finish", backend("vllm"), okHead + piece(textEvent("a", "stop")), false, call.FaultCut, 1, "closed in the middle"},
+		{"clean end, no finish, no DONE", backend("vllm"), okHead + piece(textEvent("a", "")) + endBody, true, call.FaultCut, 1, "without a finish reason"},
+		{"no finish reason but DONE", backend("vllm"), okHead + piece(textEvent("a", "")+doneEvent) + endBody, true, call.NoFault, 1, ""},
+		{"no finish reason, no token", backend("vllm"), okHead + piece(textEvent("", "")+doneEvent) + endBody, true, call.FaultEmpty, 1, "no token"},
+		{"empty", backend("vllm"), okHead + piece(doneEvent) + endBody, true, call.FaultEmpty, 0, "no choices"},
+		{"no token", backend("vllm"), okHead + piece(textEvent("", "stop")+doneEvent) + endBody, true, call.FaultEmpty, 1, "no token"},
+		{"empty texts with counted tokens", backend("vllm"), okHead + piece(textEvent("", "length")+usageEvent+doneEvent) + endBody, true, call.NoFault, 1, ""},
+		{"bad json", backend("vllm"), okHead + piece("data: {oops\n\n"+doneEvent) + endBody, true, call.FaultJSON, 0, "oops"},
+		{"json but no object", backend("vllm"), okHead + piece("data: 3\n\n"+doneEvent) + endBody, true, call.FaultJSON, 0, "not a JSON object"},
+		{"bad utf8", backend("vllm"), okHead + piece("data: {\"choices\":[{\"text\":\"\xff\xfe\"}]}\n\n"+doneEvent) + endBody, true, call.FaultUTF8, 0, "not UTF-8"},
+		{"no answer", backend("vllm"), "", false, call.FaultReset, 0, ""},
+		{"not streamed", backend("vllm"), lengthed(`{"choices":[{"text":"abc","finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":3}}`), true, call.NoFault, 1, ""},
+		{"not streamed, empty", backend("vllm"), lengthed(`{"choices":[]}`), true, call.FaultEmpty, 0, "no token"},
+		{"html instead of an answer", backend("vllm"), lengthed(`<html>`), true, call.FaultJSON, 0, "html"},
+		{"chat", backend("vllm-chat"), okHead + piece(chatEvent(`{"role":"assistant","content":""}`, "")+chatEvent(`{"content":"hi"}`, "stop")+usageEvent+doneEvent) + endBody, true, call.NoFault, 2, ""},
+		{"chat role only", backend("vllm-chat"), okHead + piece(chatEvent(`{"role":"assistant","content":""}`, "stop")+doneEvent) + endBody, true, call.FaultEmpty, 1, "no token"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestOutcomes(t *testing.T) {
 		})
 	}
 	t.Run("garbage", func(t *testing.T) { // net/http words this differently
-		rec := answers(t, completions{}, "\x16\x03\x01\x00garbage\n\n\n", false)["raw"]
+		rec := answers(t, backend("vllm"), "\x16\x03\x01\x00garbage\n\n\n", false)["raw"]
 		if rec.Fault != call.FaultHTTP {
 			t.Errorf("fault %q (%s), want %q", rec.Fault, rec.Err, call.FaultHTTP)
 		}
@@ -236,7 +236,7 @@ func chatEvent(delta, finish string) string {
 
 func TestRecordOfAGoodStream(t *testing.T) {
 	raw := okHead + piece(textEvent("a", "")) + piece(textEvent("b ", "")) + piece(textEvent("c", "length")+usageEvent+doneEvent) + endBody
-	for way, rec := range answers(t, completions{}, raw, true) {
+	for way, rec := range answers(t, backend("vllm"), raw, true) {
 		if rec.In != (call.Count{N: 7, From: call.FromServer}) || rec.Out != (call.Count{N: 3, From: call.FromServer}) ||
 			rec.Cached != (call.Count{N: 4, From: call.FromServer}) || rec.Asked.N != 5 || rec.AskedOut != 3 {
 			t.Errorf("%s: counts in %v out %v cached %v asked %v", way, rec.In, rec.Out, rec.Cached, rec.Asked)
@@ -270,7 +270,7 @@ func TestChatKindsAndContinuousUsage(t *testing.T) {
 		ev(`{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"{}"}}]}`, "", 4)+
 		ev(`{"content":"yes"}`, "tool_calls", 9)+
 		"data: {\"choices\":[]"+usage(9)+"}\n\n"+doneEvent) + endBody
-	for way, rec := range answers(t, chat{}, raw, true) {
+	for way, rec := range answers(t, backend("vllm-chat"), raw, true) {
 		var tokens []int32
 		var kinds []call.Kind
 		for _, c := range rec.Chunks {
@@ -293,8 +293,8 @@ func TestChatKindsAndContinuousUsage(t *testing.T) {
 
 func TestBodies(t *testing.T) {
 	two := 2
-	body := Body{Model: "m", IgnoreEOS: true, Logprobs: &two, Sampling: json.RawMessage(`{"temperature":0.5}`), Extra: json.RawMessage(`{"temperature":0,"max_tokens":9}`)}
-	got, err := completions{}.Encode(nil, &body, &call.Request{MaxOut: 4, Prompt: call.Prompt{Text: "a\"b\\\n\x01é<&>\xff"}, Extra: json.RawMessage(`{"seed":1}`)})
+	body := protocol.Body{Model: "m", IgnoreEOS: true, Logprobs: &two, Sampling: json.RawMessage(`{"temperature":0.5}`), Extra: json.RawMessage(`{"temperature":0,"max_tokens":9}`)}
+	got, err := backend("vllm").Encode(nil, &body, &call.Request{MaxOut: 4, Prompt: call.Prompt{Text: "a\"b\\\n\x01é<&>\xff"}, Extra: json.RawMessage(`{"seed":1}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +303,7 @@ func TestBodies(t *testing.T) {
 	if string(got) != want {
 		t.Errorf("completions body\n got %s\nwant %s", got, want)
 	}
-	got, err = chat{}.Encode(nil, &Body{Model: "m", Continuous: true}, &call.Request{Model: "lora", MaxOut: 4, Prompt: call.Prompt{Text: "hi"}})
+	got, err = backend("vllm-chat").Encode(nil, &protocol.Body{Model: "m", Continuous: true}, &call.Request{Model: "lora", MaxOut: 4, Prompt: call.Prompt{Text: "hi"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,36 +312,20 @@ func TestBodies(t *testing.T) {
 	if string(got) != want {
 		t.Errorf("chat body\n got %s\nwant %s", got, want)
 	}
-	strict := Body{Model: "m", IgnoreEOS: true, Extra: json.RawMessage(`{"ignore_eos":null,"repetition_penalty":null,"unknown":null,"stop":["\n"]}`)}
-	got, err = completions{}.Encode(nil, &strict, &call.Request{MaxOut: 4, Prompt: call.Prompt{Text: "hi"}})
+	strict := protocol.Body{Model: "m", IgnoreEOS: true, Extra: json.RawMessage(`{"ignore_eos":null,"repetition_penalty":null,"unknown":null,"stop":["\n"]}`)}
+	got, err = backend("vllm").Encode(nil, &strict, &call.Request{MaxOut: 4, Prompt: call.Prompt{Text: "hi"}})
 	want = `{"model":"m","prompt":"hi","max_tokens":4,"logprobs":null,"stream":true,"stream_options":{"include_usage":true},"stop":["\n"]}`
 	if err != nil || string(got) != want {
 		t.Errorf("body without fields\n got %s, %v\nwant %s", got, err, want)
 	}
-	got, err = completions{}.Encode(nil, &Body{Model: "m"}, &call.Request{Prompt: call.Prompt{IDs: []int32{1, 22, 333}}})
+	got, err = backend("vllm").Encode(nil, &protocol.Body{Model: "m"}, &call.Request{Prompt: call.Prompt{IDs: []int32{1, 22, 333}}})
 	if err != nil || !strings.Contains(string(got), `"prompt":[1,22,333]`) {
 		t.Errorf("ids body %s, %v", got, err)
 	}
-	if _, err := (completions{}).Encode(nil, &Body{Extra: json.RawMessage(`[1]`)}, &call.Request{}); err == nil {
+	if _, err := (backend("vllm")).Encode(nil, &protocol.Body{Extra: json.RawMessage(`[1]`)}, &call.Request{}); err == nil {
 		t.Error("an extra body that is no object was accepted")
 	}
 }
-
-func FuzzAppendString(f *testing.F) {
-	f.Add("a\"\\\x00é\xff\u2028")
-	f.Fuzz(func(t *testing.T, s string) {
-		var back string
-		if err := json.Unmarshal(appendString(nil, s), &back); err != nil {
-			t.Fatal(err)
-		}
-		if want := strings.ToValidUTF8(s, "\ufffd"); back != replaceEach(s) && back != want {
-			t.Fatalf("%q came back as %q", s, back)
-		}
-	})
-}
-
-// replaceEach replaces every invalid byte by its own U+FFFD, which is what encoding/json does.
-func replaceEach(s string) string { return string([]rune(s)) }
 
 // TestWireFormat sees what the server sees: path, headers, keep-alive and request ids.
 func TestWireFormat(t *testing.T) {
@@ -835,12 +819,13 @@ func TestUserInTheURL(t *testing.T) {
 	}
 }
 
-// endpointOf is the path of a backend.
-func endpointOf(b Backend) string {
-	for name, other := range Backends() {
-		if other == b {
-			return protocol.Find(name).Path
-		}
-	}
-	return "/"
+// backend is the protocol of a name; known reports whether there is one.
+func backend(name string) *protocol.Protocol {
+	p, _ := known(name)
+	return p
+}
+
+func known(name string) (*protocol.Protocol, bool) {
+	p, err := protocol.Lookup(name)
+	return p, err == nil
 }

@@ -55,7 +55,7 @@ func NewControl(cfg Config) (*Control, error) {
 	away.Timeout = h.Timeout
 	c := &Control{http: h, away: away, base: strings.TrimRight(cfg.BaseURLs[0], "/"), head: cfg.Header, scrub: scrubber(cfg.Secrets)}
 	if cfg.Backend != nil {
-		c.content = cfg.Backend.Manner().Content
+		c.content = cfg.Backend.Content
 	}
 	return c, nil
 }

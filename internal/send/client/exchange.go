@@ -17,6 +17,7 @@ import (
 	"github.com/valyala/fastjson"
 
 	"spate/internal/call"
+	"spate/internal/send/protocol"
 )
 
 // maxErrBody bounds what is kept of an error response.
@@ -35,15 +36,14 @@ const maxRefusal = 1 << 20
 // exchange is one request on its way: it turns the bytes of the response, stamped as they were read,
 // into a record. It is fed by one goroutine at a time.
 type exchange struct {
-	backend Backend
-	manner  Manner
+	backend *protocol.Protocol
 	parsers *fastjson.ParserPool
 	rec     call.Record
 	h1      h1
 	sse     sse
 	lines   lines
-	at      time.Duration // stamp of the read being parsed
-	event   event         // reused, so that a chunk costs no allocation
+	at      time.Duration  // stamp of the read being parsed
+	event   protocol.Event // reused, so that a chunk costs no allocation
 	form    form
 
 	status   int
@@ -56,7 +56,7 @@ type exchange struct {
 	err      string
 	broken   bool // the fault is that the connection ended, which may be our own doing
 	most     int64
-	usage    *usage
+	usage    *protocol.Usage
 	counted  int  // completion tokens of continuous usage so far
 	named    int  // tokens the messages named one by one
 	parted   bool // messages that were to repeat the answer bring only what is new
@@ -70,11 +70,11 @@ type exchange struct {
 	heard atomic.Int64 // stamp of the last read since the first token, 0 before it: for who watches the stream
 }
 
-func newExchange(b Backend, parsers *fastjson.ParserPool, r *call.Request) *exchange {
-	x := &exchange{backend: b, manner: b.Manner(), parsers: parsers, most: DefaultMaxBytes}
+func newExchange(b *protocol.Protocol, parsers *fastjson.ParserPool, r *call.Request) *exchange {
+	x := &exchange{backend: b, parsers: parsers, most: DefaultMaxBytes}
 	x.rec = call.NewRecord(r)
-	if x.manner.Whole {
-		x.rec.Inputs = r.Prompt.Inputs(x.manner.Ranks)
+	if x.backend.Whole {
+		x.rec.Inputs = r.Prompt.Inputs(x.backend.Ranks)
 	}
 	// Room for the whole answer spares growing in the middle of a stream; very long ones do grow, so
 	// that ten thousand streams fit in memory.
@@ -142,7 +142,7 @@ func (x *exchange) onHead(h head) {
 // begin is the start of the response's body, from either HTTP client.
 func (x *exchange) begin(h head) {
 	x.status, x.rec.Status, x.rec.RetryWait = h.status, h.status, h.retryAfter
-	x.stream = (h.sse || x.manner.Lines) && h.status == http.StatusOK
+	x.stream = (h.sse || x.backend.Lines) && h.status == http.StatusOK
 	x.binary, x.metadata = h.binary, h.metadata
 }
 
@@ -163,7 +163,7 @@ func (x *exchange) onBody(b []byte) {
 // onStream hands the bytes to the parser of the stream's form.
 func (x *exchange) onStream(b []byte) {
 	var full bool
-	if x.manner.Lines {
+	if x.backend.Lines {
 		x.lines.feed(b)
 		full = x.lines.full
 	} else {
@@ -202,90 +202,77 @@ func (x *exchange) message(data []byte) {
 		x.fail(call.FaultJSON, fmt.Sprintf("event is not a JSON object: %.80q", data))
 		return
 	}
-	x.event = event{}
+	x.event = protocol.Event{}
 	x.backend.Decode(v, &x.event)
-	if x.event.failed {
-		x.fail(call.FaultEvent, "error in stream: "+x.event.failure)
+	if x.event.Failed {
+		x.fail(call.FaultEvent, "error in stream: "+x.event.Failure)
 		return
 	}
 	x.apply(&x.event)
-	if x.stream && !x.manner.Lines {
+	if x.stream && !x.backend.Lines {
 		x.form.learn(data, &x.event, x.probe)
 	}
 }
 
 // apply puts what an event says into the record.
-func (x *exchange) apply(e *event) {
-	tokens := e.tokens
+func (x *exchange) apply(e *protocol.Event) {
+	tokens := e.Tokens
 	x.named += tokens
-	if e.usage != nil {
+	if e.Usage != nil {
 		// A sum that stands on a message for the first time after others that brought text is that of the whole
 		// answer, as llama.cpp tells it: it says nothing of this message.
 		continuous := x.usage != nil || x.rec.FirstToken == call.Unset
-		x.usage = e.usage.after(x.usage)
-		if e.choices && tokens == 0 && continuous {
-			tokens = max(0, x.usage.completion-x.counted)
+		x.usage = e.Usage.After(x.usage)
+		if e.Choices && tokens == 0 && continuous {
+			tokens = max(0, x.usage.Completion-x.counted)
 		}
-		x.counted = x.usage.completion
+		x.counted = x.usage.Completion
 	}
-	if e.server != nil {
-		x.rec.Server = e.server
+	if e.Server != nil {
+		x.rec.Server = e.Server
 	}
-	if e.finish != "" {
-		x.rec.Finish = e.finish
+	if e.Finish != "" {
+		x.rec.Finish = e.Finish
 	}
-	x.done = x.done || e.ended
-	if e.whole {
+	x.done = x.done || e.Ended
+	if e.Whole {
 		x.sinceLast(e)
-		e.choices = e.kind != 0 || tokens > 0 // repeating what is known is no news
+		e.Choices = e.Kind != 0 || tokens > 0 // repeating what is known is no news
 	}
-	if !e.choices {
+	if !e.Choices {
 		return
 	}
-	x.chunks = append(x.chunks, call.Chunk{At: x.at, Tokens: int32(min(tokens, math.MaxInt32)), Kind: e.kind})
+	x.chunks = append(x.chunks, call.Chunk{At: x.at, Tokens: int32(min(tokens, math.MaxInt32)), Kind: e.Kind})
 	x.tell(tokens)
-	if e.kind != 0 || tokens > 0 {
+	if e.Kind != 0 || tokens > 0 {
 		if x.rec.FirstToken == call.Unset {
 			x.rec.FirstToken = x.at
 		}
 		x.rec.LastToken = x.at
 	}
-	if e.kind&call.Visible != 0 && x.rec.FirstText == call.Unset {
+	if e.Kind&call.Visible != 0 && x.rec.FirstText == call.Unset {
 		x.rec.FirstText = x.at
 	}
-	x.text = append(x.text, e.text...)
-	x.thought = append(x.thought, e.thought...)
-	x.tool = append(x.tool, e.tool...)
-}
-
-// after is the usage with what an earlier one said and this one does not.
-func (u *usage) after(earlier *usage) *usage {
-	if !u.partial || earlier == nil {
-		return u
-	}
-	out := *u
-	out.prompt, out.completion = max(u.prompt, earlier.prompt), max(u.completion, earlier.completion)
-	if !u.hasCached {
-		out.cached, out.hasCached = earlier.cached, earlier.hasCached
-	}
-	return &out
+	x.text = append(x.text, e.Text...)
+	x.thought = append(x.thought, e.Thought...)
+	x.tool = append(x.tool, e.Tool...)
 }
 
 // sinceLast turns a message that repeats the whole answer into one that says what is new. An answer that
 // was changed in what had come before counts as new from there; one that has next to nothing of it comes
 // from a server that was told to send only what is new.
-func (x *exchange) sinceLast(e *event) {
+func (x *exchange) sinceLast(e *protocol.Event) {
 	same := 0
-	for same < len(e.text) && same < len(x.text) && e.text[same] == x.text[same] {
+	for same < len(e.Text) && same < len(x.text) && e.Text[same] == x.text[same] {
 		same++
 	}
 	if x.parted = x.parted || 2*same < len(bytes.TrimSuffix(x.text, []byte("\ufffd"))); x.parted {
 		return
 	}
 	x.text = x.text[:same]
-	e.text = e.text[same:]
-	if len(e.text) == 0 {
-		e.kind &^= call.Visible
+	e.Text = e.Text[same:]
+	if len(e.Text) == 0 {
+		e.Kind &^= call.Visible
 	}
 }
 
@@ -366,7 +353,7 @@ func (x *exchange) judge() {
 		x.whole()
 		return
 	}
-	if x.manner.Endless {
+	if x.backend.Endless {
 		if x.rec.Finish = "end"; x.rec.FirstToken == call.Unset {
 			x.fail(call.FaultEmpty, "the stream carried no text")
 		}
@@ -377,11 +364,11 @@ func (x *exchange) judge() {
 		x.fail(call.FaultEmpty, "the stream carried no choices")
 	case finish == "" && !x.done:
 		x.fail(call.FaultCut, "the stream ended without a finish reason and without [DONE]")
-	case !x.done && x.manner.EndMark != "":
-		x.fail(call.FaultCut, "the stream ended without "+x.manner.EndMark)
+	case !x.done && x.backend.EndMark != "":
+		x.fail(call.FaultCut, "the stream ended without "+x.backend.EndMark)
 	case finish == "error" || finish == "abort":
 		x.fail(call.FaultEvent, "the server ended the request with finish_reason "+finish)
-	case x.rec.FirstToken == call.Unset && (x.usage == nil || x.usage.completion == 0):
+	case x.rec.FirstToken == call.Unset && (x.usage == nil || x.usage.Completion == 0):
 		x.fail(call.FaultEmpty, "the stream carried no token")
 	}
 }
@@ -397,7 +384,7 @@ func (x *exchange) shed() bool {
 // whole reads an answer that came as one JSON object although a stream was asked for.
 func (x *exchange) whole() {
 	x.rec.LastEvent = x.at
-	if x.manner.Whole && x.binary {
+	if x.backend.Whole && x.binary {
 		if x.metadata != "" {
 			x.message([]byte(x.metadata))
 		}
@@ -408,7 +395,7 @@ func (x *exchange) whole() {
 		return
 	}
 	x.message(x.body)
-	if x.manner.Whole {
+	if x.backend.Whole {
 		return
 	}
 	if x.fault == call.NoFault && x.rec.FirstToken == call.Unset {
@@ -426,17 +413,17 @@ func (x *exchange) count() {
 	if x.usage == nil {
 		return
 	}
-	if x.usage.completion > 0 {
-		r.Out = call.Count{N: x.usage.completion, From: call.FromServer}
+	if x.usage.Completion > 0 {
+		r.Out = call.Count{N: x.usage.Completion, From: call.FromServer}
 	}
-	if x.usage.prompt > 0 {
-		r.In = call.Count{N: x.usage.prompt, From: call.FromServer}
+	if x.usage.Prompt > 0 {
+		r.In = call.Count{N: x.usage.Prompt, From: call.FromServer}
 	}
-	if x.usage.hasCached {
-		r.Cached = call.Count{N: x.usage.cached, From: call.FromServer}
+	if x.usage.HasCached {
+		r.Cached = call.Count{N: x.usage.Cached, From: call.FromServer}
 	}
-	if x.usage.reasoning > 0 {
-		r.Reason = call.Count{N: x.usage.reasoning, From: call.FromServer}
+	if x.usage.Reasoning > 0 {
+		r.Reason = call.Count{N: x.usage.Reasoning, From: call.FromServer}
 	}
 }
 

@@ -26,7 +26,7 @@ func BenchmarkFlood(b *testing.B) {
 	req := &call.Request{MaxOut: tokens}
 	b.ReportAllocs()
 	for b.Loop() {
-		x := newExchange(completions{}, parsers, req)
+		x := newExchange(backend("vllm"), parsers, req)
 		for at := 0; at < len(raw); at += readSize {
 			x.feed(raw[at:min(at+readSize, len(raw))], time.Duration(at))
 		}

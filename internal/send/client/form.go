@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fastjson"
 
 	"spate/internal/call"
+	"spate/internal/send/protocol"
 )
 
 // form recognises the next event of a stream without parsing it. The token events of one answer are
@@ -57,12 +58,12 @@ func between(b, head, rest []byte) (end int, text []byte) {
 
 // learn takes the form of an event that was just parsed, if it is one whose text can be told apart.
 // probe decodes a message like the one that was parsed.
-func (f *form) learn(data []byte, e *event, probe func([]byte, *event) bool) {
-	text := e.text
-	if e.kind == call.Reasoning {
-		text = e.thought
+func (f *form) learn(data []byte, e *protocol.Event, probe func([]byte, *protocol.Event) bool) {
+	text := e.Text
+	if e.Kind == call.Reasoning {
+		text = e.Thought
 	}
-	if !e.plain() || len(text) == 0 || f.vain >= maxVain || bytes.IndexByte(data, '\n') >= 0 {
+	if !plain(e) || len(text) == 0 || f.vain >= maxVain || bytes.IndexByte(data, '\n') >= 0 {
 		return // the last: an event of several data lines, which the wire never shows as one
 	}
 	f.vain++
@@ -75,31 +76,31 @@ func (f *form) learn(data []byte, e *event, probe func([]byte, *event) bool) {
 		}
 		at += i
 		if f.proven(data, at+1, len(text), e, probe) {
-			f.take(data, at+1, len(text), e.kind)
+			f.take(data, at+1, len(text), e.Kind)
 			return
 		}
 	}
 }
 
 // plain reports whether an event says nothing but one text.
-func (e *event) plain() bool {
-	return e.choices && (e.kind == call.Visible || e.kind == call.Reasoning) &&
-		e.finish == "" && e.tokens == 0 && e.usage == nil && e.server == nil && !e.failed && !e.whole && !e.ended && len(e.tool) == 0
+func plain(e *protocol.Event) bool {
+	return e.Choices && (e.Kind == call.Visible || e.Kind == call.Reasoning) &&
+		e.Finish == "" && e.Tokens == 0 && e.Usage == nil && e.Server == nil && !e.Failed && !e.Whole && !e.Ended && len(e.Tool) == 0
 }
 
 // proven finds out whether n bytes at a place are the text of the event, by putting another in.
-func (f *form) proven(data []byte, at, n int, e *event, probe func([]byte, *event) bool) bool {
+func (f *form) proven(data []byte, at, n int, e *protocol.Event, probe func([]byte, *protocol.Event) bool) bool {
 	other := []byte("other words than before")
 	msg := make([]byte, 0, len(data)+len(other))
 	msg = append(append(append(msg, data[:at]...), other...), data[at+n:]...)
-	var got event
-	if !probe(msg, &got) || !got.plain() || got.kind != e.kind {
+	var got protocol.Event
+	if !probe(msg, &got) || !plain(&got) || got.Kind != e.Kind {
 		return false
 	}
-	if e.kind == call.Reasoning {
-		return bytes.Equal(got.thought, other) && bytes.Equal(got.text, e.text)
+	if e.Kind == call.Reasoning {
+		return bytes.Equal(got.Thought, other) && bytes.Equal(got.Text, e.Text)
 	}
-	return bytes.Equal(got.text, other) && bytes.Equal(got.thought, e.thought)
+	return bytes.Equal(got.Text, other) && bytes.Equal(got.Thought, e.Thought)
 }
 
 func (f *form) take(data []byte, at, n int, kind call.Kind) {
@@ -164,7 +165,7 @@ func (x *exchange) token(text []byte) {
 }
 
 // probe decodes a message on the side.
-func (x *exchange) probe(data []byte, e *event) bool {
+func (x *exchange) probe(data []byte, e *protocol.Event) bool {
 	p := x.parsers.Get()
 	defer x.parsers.Put(p)
 	v, err := p.ParseBytes(data)
@@ -172,6 +173,6 @@ func (x *exchange) probe(data []byte, e *event) bool {
 		return false
 	}
 	x.backend.Decode(v, e)
-	e.text, e.thought = bytes.Clone(e.text), bytes.Clone(e.thought) // they lie in the parser's buffer
+	e.Text, e.Thought = bytes.Clone(e.Text), bytes.Clone(e.Thought) // they lie in the parser's buffer
 	return true
 }

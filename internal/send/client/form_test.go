@@ -10,11 +10,12 @@ import (
 	"github.com/valyala/fastjson"
 
 	"spate/internal/call"
+	"spate/internal/send/protocol"
 )
 
 // streamed feeds an event stream, cut into pieces of some bytes, to an exchange and returns its
 // record and how many events took the shortcut.
-func streamed(b Backend, body string, size int, short bool) (rec call.Record, hits int) {
+func streamed(b *protocol.Protocol, body string, size int, short bool) (rec call.Record, hits int) {
 	x := newExchange(b, &fastjson.ParserPool{}, &call.Request{MaxOut: 8})
 	x.begin(head{status: 200, sse: true})
 	x.sse.shortcut = nil
@@ -76,7 +77,7 @@ func TestFormTakesOnlyWhatParsingWouldGive(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			b := Backends()[c.backend]
+			b := backend(c.backend)
 			for _, size := range []int{1, 7, 64, 1 << 20} {
 				want, _ := streamed(b, c.body, size, false)
 				got, hits := streamed(b, c.body, size, true)
@@ -97,7 +98,7 @@ func FuzzForm(f *testing.F) {
 	f.Add("openai-chat", contentEvent("content", `"a"`)+contentEvent("reasoning", `"b\u00e9"`)+contentEvent("content", `"é"`), 1000)
 	f.Add("vllm", "data: {\"choices\":[{\"text\":\"a\"}]}\n\ndata: {\"choices\":[{\"text\":\"\"}]}\n\n", 1000)
 	f.Fuzz(func(t *testing.T, backend, body string, size int) {
-		b, ok := Backends()[backend]
+		b, ok := known(backend)
 		if !ok || size < 1 {
 			return
 		}
@@ -120,7 +121,7 @@ func BenchmarkEvents(b *testing.B) {
 	for _, n := range []int{1, 64} {
 		b.Run(fmt.Sprintf("%d to a read", n), func(b *testing.B) {
 			read := []byte(piece(strings.Repeat(event, n)))
-			x := newExchange(Backends()["vllm"], &fastjson.ParserPool{}, &call.Request{MaxOut: 2000})
+			x := newExchange(backend("vllm"), &fastjson.ParserPool{}, &call.Request{MaxOut: 2000})
 			x.feed([]byte(okHead), 1)
 			b.ReportAllocs()
 			for b.Loop() {

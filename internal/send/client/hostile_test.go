@@ -24,7 +24,7 @@ func TestCountsThatCannotBe(t *testing.T) {
 		each += `data: {"choices":[{"index":0,"text":"x","finish_reason":` + finish + `}],` + claim + "}\n\n"
 	}
 	for name, body := range map[string]string{"at the end": last, "on every chunk": each + doneEvent} {
-		for how, r := range answers(t, completions{}, okHead+piece(body)+endBody, true) {
+		for how, r := range answers(t, backend("vllm"), okHead+piece(body)+endBody, true) {
 			if r.Outcome != call.OK || len(r.Chunks) != 3 {
 				t.Errorf("%s, %s: %s with %d chunks: %s", name, how, r.Outcome, len(r.Chunks), r.Err)
 			}

@@ -47,7 +47,7 @@ func TestStreamThatStandsStill(t *testing.T) {
 // TestHeard holds what counts as a sign of life: any bytes, from the first token on.
 func TestHeard(t *testing.T) {
 	t.Parallel()
-	x := newExchange(completions{}, &fastjson.ParserPool{}, &call.Request{MaxOut: 3})
+	x := newExchange(backend("vllm"), &fastjson.ParserPool{}, &call.Request{MaxOut: 3})
 	for i, step := range []struct {
 		text string
 		want int64

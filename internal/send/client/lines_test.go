@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fastjson"
 
 	"spate/internal/call"
+	"spate/internal/send/protocol"
 )
 
 // linesOf feeds the pieces one after the other and returns the lines.
@@ -103,12 +104,12 @@ func FuzzDecode(f *testing.F) {
 	f.Add("sglang", `{"text":"a","meta_info":{"completion_tokens":-1,"finish_reason":7}}`)
 	f.Add("vllm", `{"choices":[{"text":"a"}],"usage":{"completion_tokens":99999999999999},"metrics":{"queue_time_ms":-1e99}}`)
 	f.Fuzz(func(t *testing.T, name, message string) {
-		b, ok := Backends()[name]
+		b, ok := known(name)
 		if !ok {
 			return
 		}
 		x := newExchange(b, &fastjson.ParserPool{}, &call.Request{MaxOut: 4})
-		x.begin(head{status: 200, sse: !b.Manner().Whole})
+		x.begin(head{status: 200, sse: !b.Whole})
 		for range 2 {
 			x.at++
 			x.onEvent([]byte(message))
@@ -131,12 +132,12 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func validEvent(e *event) bool {
-	if u := e.usage; u != nil && (u.prompt < 0 || u.completion < 0 || u.cached < 0 || u.reasoning < 0 || u.completion > math.MaxInt32) {
+func validEvent(e *protocol.Event) bool {
+	if u := e.Usage; u != nil && (u.Prompt < 0 || u.Completion < 0 || u.Cached < 0 || u.Reasoning < 0 || u.Completion > math.MaxInt32) {
 		return false
 	}
-	if s := e.server; s != nil && (s.Queue < 0 || s.FirstToken < 0 || s.Generation < 0 || s.MeanITL < 0) {
+	if s := e.Server; s != nil && (s.Queue < 0 || s.FirstToken < 0 || s.Generation < 0 || s.MeanITL < 0) {
 		return false
 	}
-	return e.tokens >= 0 && (e.kind == 0 || e.choices || e.failed)
+	return e.Tokens >= 0 && (e.Kind == 0 || e.Choices || e.Failed)
 }

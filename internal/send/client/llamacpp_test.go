@@ -19,7 +19,7 @@ func TestUsageOnTheLastChoice(t *testing.T) {
 	last := `data: {"choices":[{"text":"","index":0,"finish_reason":"length"}],"usage":{"completion_tokens":3,"prompt_tokens":6,"total_tokens":9},` +
 		`"timings":{"cache_n":0,"prompt_n":6,"prompt_ms":2.5,"predicted_n":3,"predicted_ms":4.5,"predicted_per_token_ms":2.25}}` + "\n\n"
 	for _, size := range []int{7, 1 << 20} {
-		rec, _ := streamed(Backends()["llama.cpp"], textEvent("a", "")+textEvent("b", "")+textEvent("c", "")+last+doneEvent, size, true)
+		rec, _ := streamed(backend("llama.cpp"), textEvent("a", "")+textEvent("b", "")+textEvent("c", "")+last+doneEvent, size, true)
 		if rec.Outcome != call.OK || rec.Out.N != 3 || rec.In.N != 6 || len(rec.Chunks) != 4 {
 			t.Fatalf("%+v", rec)
 		}
@@ -41,7 +41,7 @@ func TestUsageOnTheLastChoice(t *testing.T) {
 func TestUsageOnEveryChoice(t *testing.T) {
 	body := strings.Repeat(`data: {"choices":[{"text":"a"}],"usage":{"completion_tokens":2}}`+"\n\n", 2) +
 		`data: {"choices":[{"text":"a","finish_reason":"stop"}],"usage":{"completion_tokens":5}}` + "\n\n" + doneEvent
-	rec, _ := streamed(Backends()["vllm"], body, 1<<20, true)
+	rec, _ := streamed(backend("vllm"), body, 1<<20, true)
 	var got []int32
 	for _, c := range rec.Chunks {
 		got = append(got, c.Tokens)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/send/protocol"
 )
 
 // tongue is one server protocol as these tests speak it: what a request must look like and a good answer
@@ -72,9 +73,9 @@ func (f asking) request() *call.Request {
 	return r
 }
 
-var bare = Body{Model: "m"}
+var bare = protocol.Body{Model: "m"}
 
-var laden = Body{
+var laden = protocol.Body{
 	Model: "m", IgnoreEOS: true, Sampling: json.RawMessage(`{"temperature":0.5,"repetition_penalty":1.1}`), Extra: json.RawMessage(`{"seed":7}`),
 }
 
@@ -150,6 +151,7 @@ func openaiTongues() []tongue {
 
 // soundForm is a form with the sound file of these tests and fields after it.
 func soundForm(fields [][2]string) string {
+	boundary := strings.TrimPrefix(protocol.Find("openai-audio").Type, "multipart/form-data; boundary=")
 	s := "--" + boundary + "\r\nContent-Disposition: form-data; name=\"file\"; filename=\"audio.wav\"\r\nContent-Type: audio/wav\r\n\r\nRIFFsound"
 	for _, f := range fields {
 		s += "\r\n--" + boundary + "\r\nContent-Disposition: form-data; name=\"" + f[0] + "\"\r\n\r\n" + f[1]

@@ -31,19 +31,11 @@ func TestEveryProtocolIsSpoken(t *testing.T) {
 		if !slices.Contains(spoken, p.Name) {
 			t.Errorf("no test speaks %s", p.Name)
 		}
-		if _, err := Lookup(p.Name); err != nil {
-			t.Error(err)
-		}
-		if !strings.HasPrefix(p.Path, "/") || !strings.HasSuffix(p.Path, p.Suffix) || p.Port <= 0 || p.Family == "" || p.About == "" {
+		if !strings.HasPrefix(p.Path, "/") || !strings.HasSuffix(p.Path, p.Suffix) || p.Port <= 0 || p.Family == "" || p.About == "" || p.Codec == nil {
 			t.Errorf("%+v is not complete", p)
 		}
 	}
-	for name := range Backends() {
-		if protocol.Find(name).Name != name {
-			t.Errorf("package protocol lacks %s", name)
-		}
-	}
-	if p := protocol.Find("nobody"); p != (protocol.Protocol{}) {
+	if p := protocol.Find("nobody"); p.Name != "" || p.Codec != nil {
 		t.Errorf("an unknown protocol is %+v", p)
 	}
 }
@@ -75,7 +67,7 @@ func (g *tongue) streams() bool { return g.kind != jsonType }
 func TestRequests(t *testing.T) {
 	each(t, func(t *testing.T, g tongue, name string) {
 		for _, c := range []struct {
-			body Body
+			body protocol.Body
 			want string
 		}{{bare, g.plain}, {laden, g.full}} {
 			for _, std := range []bool{false, true} {
@@ -85,14 +77,14 @@ func TestRequests(t *testing.T) {
 					_, _ = io.WriteString(w, g.head()+piece(g.answer)+endBody)
 					return true
 				})
-				b := Backends()[name]
+				b := backend(name)
 				cl := newClient(t, Config{Backend: b, Endpoint: protocol.Find(name).Path, BaseURLs: []string{"http://" + l.Addr().String()}, Std: std, Body: c.body})
 				if rec := cl.Do(t.Context(), g.mode.request()); rec.Outcome != call.OK {
 					t.Fatalf("std %v: %s: %s", std, rec.Fault, rec.Err)
 				}
 				kind := "application/json"
-				if b.Manner().Type != "" {
-					kind = b.Manner().Type
+				if b.Type != "" {
+					kind = b.Type
 				}
 				if d := cmp.Diff("POST "+protocol.Find(name).Path+" "+kind+" r-3\n"+c.want, <-got); d != "" {
 					t.Errorf("std %v (-want +got):\n%s", std, d)
@@ -122,7 +114,7 @@ func heard(t *testing.T, g *tongue, name, raw string, keep bool) map[string]call
 			_, _ = io.WriteString(w, raw)
 			return keep
 		})
-		c := newClient(t, Config{Backend: Backends()[name], Endpoint: "/x", BaseURLs: []string{"http://" + l.Addr().String()}, Std: std, Body: bare})
+		c := newClient(t, Config{Backend: backend(name), Endpoint: "/x", BaseURLs: []string{"http://" + l.Addr().String()}, Std: std, Body: bare})
 		out[way] = c.Do(t.Context(), g.mode.request())
 	}
 	return out
@@ -195,7 +187,7 @@ func TestSplitAnywhere(t *testing.T) {
 		raw := g.head() + piece(g.answer) + endBody
 		parsers := &fastjson.ParserPool{}
 		for cut := range len(raw) {
-			x := newExchange(Backends()[name], parsers, g.mode.request())
+			x := newExchange(backend(name), parsers, g.mode.request())
 			x.rec.Sent = 0
 			x.feed([]byte(raw[:cut]), 1)
 			x.feed([]byte(raw[cut:]), 2)
@@ -259,7 +251,7 @@ func TestFaults(t *testing.T) {
 			add("no end", g.noEnd, call.FaultCut, "without a finish reason")
 		}
 		if g.cutEnd != "" {
-			add("a finish reason but no end", g.cutEnd, call.FaultCut, "without "+Backends()[name].Manner().EndMark)
+			add("a finish reason but no end", g.cutEnd, call.FaultCut, "without "+backend(name).EndMark)
 		}
 		if g.empty != "" {
 			add("empty", g.empty, call.FaultEmpty, "carried no")
@@ -287,7 +279,7 @@ func TestStalls(t *testing.T) {
 		})
 		defer close(over)
 		c := newClient(t, Config{
-			Backend: Backends()[name], Endpoint: "/x", BaseURLs: []string{"http://" + l.Addr().String()}, Body: bare, Timeout: 50 * time.Millisecond,
+			Backend: backend(name), Endpoint: "/x", BaseURLs: []string{"http://" + l.Addr().String()}, Body: bare, Timeout: 50 * time.Millisecond,
 		})
 		if rec := c.Do(t.Context(), g.mode.request()); rec.Outcome != call.Failed || rec.Fault != call.FaultTimeout {
 			t.Errorf("%s/%s: %s", rec.Outcome, rec.Fault, rec.Err)
@@ -413,7 +405,7 @@ func TestAudioLength(t *testing.T) {
 	if rec.Audio != 2500*time.Millisecond {
 		t.Errorf("%v of audio, want 2.5s", rec.Audio)
 	}
-	if _, err := (audio{}).Encode(nil, &bare, &call.Request{}); err == nil || !strings.Contains(err.Error(), "needs requests with audio") {
+	if _, err := (backend("openai-audio")).Encode(nil, &bare, &call.Request{}); err == nil || !strings.Contains(err.Error(), "needs requests with audio") {
 		t.Errorf("a request without audio: %v", err)
 	}
 }
@@ -428,7 +420,7 @@ func TestAnthropicHeaders(t *testing.T) {
 				_, _ = io.WriteString(w, "HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n")
 				return true
 			})
-			c := newClient(t, Config{Backend: anthropic{}, Header: own, BaseURLs: []string{"http://" + l.Addr().String()}, Std: std})
+			c := newClient(t, Config{Backend: backend("anthropic"), Header: own, BaseURLs: []string{"http://" + l.Addr().String()}, Std: std})
 			c.Do(t.Context(), aText.request())
 			if d := cmp.Diff([]string{want}, <-got); d != "" {
 				t.Errorf("std %v (-want +got):\n%s", std, d)
@@ -449,7 +441,7 @@ func TestExtraBody(t *testing.T) {
 	} {
 		body := bare
 		body.Extra = json.RawMessage(extra)
-		raw, err := Backends()[name].Encode(nil, &body, aText.request())
+		raw, err := backend(name).Encode(nil, &body, aText.request())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -485,7 +477,7 @@ func TestTokenizeForms(t *testing.T) {
 	}))
 	t.Cleanup(srv.Close)
 	for name, want := range map[string]int{"llama.cpp": 2, "llama.cpp-native": 2, "vllm": 0} {
-		c, err := NewControl(Config{Backend: Backends()[name], BaseURLs: []string{srv.URL}})
+		c, err := NewControl(Config{Backend: backend(name), BaseURLs: []string{srv.URL}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -105,7 +105,7 @@ func (c *Client) doStd(ctx context.Context, t *target, x *exchange, r *call.Requ
 		return
 	}
 	setHeaders(req, c.cfg.Header)
-	for _, own := range x.manner.headers() {
+	for _, own := range x.backend.Headers() {
 		if own[0] != "" && req.Header.Get(own[0]) == "" {
 			req.Header.Set(own[0], own[1])
 		}

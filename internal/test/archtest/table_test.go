@@ -32,6 +32,7 @@ var walls = []struct{ pkg, never, why string }{
 	{"view/report", "send/driver", "as above"},
 	{"result", "send/client", "old runs stay readable without the means to make new ones"},
 	{"sim/serve", "send/client", "the server that tests the client shares no code with it"},
+	{"sim/serve", "send/protocol", "as above"},
 	{"sim/serve", "call", "as above, its clock included"},
 	{"settings/flags", "send/client", "reading a command line starts nothing"},
 }

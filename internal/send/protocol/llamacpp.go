@@ -1,4 +1,4 @@
-package client
+package protocol
 
 import (
 	"strconv"
@@ -9,13 +9,21 @@ import (
 	"spate/internal/call"
 )
 
+var (
+	llamaCompletions = Protocol{
+		Name: "llama.cpp", About: "completions of llama.cpp, its prompt cache off", Path: completionsPath, Suffix: "completions", Port: 8080,
+		Family: Completion, IDs: true, Manner: Manner{Content: true}, Codec: completions{uncached: true},
+	}
+	llamaNative = Protocol{
+		Name: "llama.cpp-native", About: "llama.cpp's own /completion", Path: "/completion", Suffix: "completion", Port: 8080,
+		Family: Completion, IDs: true, Manner: Manner{Content: true}, Codec: llamacpp{},
+	}
+)
+
 // llamacpp speaks llama.cpp's own /completion.
 type llamacpp struct{}
 
-// Manner implements Backend.
-func (llamacpp) Manner() Manner { return Manner{Content: true} }
-
-// Encode implements Backend.
+// Encode implements Codec.
 func (llamacpp) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	var o object
 	o.set("prompt", prompt(r))
@@ -35,24 +43,24 @@ func (llamacpp) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	return o.finish(dst, s.Extra, r.Extra)
 }
 
-// Decode implements Backend.
-func (llamacpp) Decode(v *fastjson.Value, e *event) {
-	if decodeCommon(v, e); e.failed {
+// Decode implements Codec.
+func (llamacpp) Decode(v *fastjson.Value, e *Event) {
+	if decodeCommon(v, e); e.Failed {
 		return
 	}
 	if text := v.Get("content"); text != nil && text.Type() == fastjson.TypeString {
-		e.text = text.GetStringBytes()
-		e.tokens = len(v.GetArray("tokens"))
-		e.mark(e.text, call.Visible)
-		e.choices = len(e.text) > 0 || e.tokens > 0
+		e.Text = text.GetStringBytes()
+		e.Tokens = len(v.GetArray("tokens"))
+		e.mark(e.Text, call.Visible)
+		e.Choices = len(e.Text) > 0 || e.Tokens > 0
 	}
 	if !v.GetBool("stop") {
 		return
 	}
-	e.ended, e.finish = true, llamaFinish(v)
+	e.Ended, e.Finish = true, llamaFinish(v)
 	if n := number(v, "tokens_predicted"); n > 0 {
-		e.usage = &usage{prompt: number(v, "tokens_evaluated"), completion: n}
-		e.usage.cached, e.usage.hasCached = told(v, "timings", "cache_n")
+		e.Usage = &Usage{Prompt: number(v, "tokens_evaluated"), Completion: n}
+		e.Usage.Cached, e.Usage.HasCached = told(v, "timings", "cache_n")
 	}
 }
 
@@ -68,16 +76,16 @@ func llamaFinish(v *fastjson.Value) string {
 }
 
 // decodeTimings reads the figures llama.cpp puts into the last message of all its protocols.
-func decodeTimings(v *fastjson.Value, e *event) {
+func decodeTimings(v *fastjson.Value, e *Event) {
 	t := v.Get("timings")
 	if t == nil || t.Type() != fastjson.TypeObject {
 		return
 	}
-	e.server = &call.ServerTimes{
+	e.Server = &call.ServerTimes{
 		FirstToken: millis(t, "prompt_ms"), Generation: millis(t, "predicted_ms"), MeanITL: millis(t, "predicted_per_token_ms"),
 	}
-	if e.usage != nil && !e.usage.hasCached {
-		e.usage.cached, e.usage.hasCached = told(t, "cache_n")
+	if e.Usage != nil && !e.Usage.HasCached {
+		e.Usage.Cached, e.Usage.HasCached = told(t, "cache_n")
 	}
 }
 

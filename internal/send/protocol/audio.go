@@ -1,4 +1,4 @@
-package client
+package protocol
 
 import (
 	"bytes"
@@ -17,6 +17,11 @@ import (
 	"spate/internal/call"
 )
 
+var audioProtocol = Protocol{
+	Name: "openai-audio", About: "speech to text", Path: "/v1/audio/transcriptions", Port: 8000, Family: Audio,
+	Manner: Manner{UsageEnds: true, Type: "multipart/form-data; boundary=" + boundary}, Codec: audio{},
+}
+
 // audio speaks /v1/audio/transcriptions and translations: a form with a sound file goes up, and text
 // streams back as chat's does.
 type audio struct{}
@@ -24,12 +29,7 @@ type audio struct{}
 // boundary parts the fields of a form. It is fixed so that all requests share their headers.
 const boundary = "spate-5b1f0c9e7d2a48f6"
 
-// Manner implements Backend.
-func (audio) Manner() Manner {
-	return Manner{UsageEnds: true, Type: "multipart/form-data; boundary=" + boundary}
-}
-
-// Encode implements Backend.
+// Encode implements Codec.
 func (audio) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	a := r.Prompt.Audio
 	if a == nil {
@@ -96,23 +96,23 @@ func formFields(o *object, over ...json.RawMessage) ([][2]string, error) {
 	return out, nil
 }
 
-// Decode implements Backend: vLLM's stream is chat's, OpenAI's own has events of its own.
-func (audio) Decode(v *fastjson.Value, e *event) {
+// Decode implements Codec: vLLM's stream is chat's, OpenAI's own has events of its own.
+func (audio) Decode(v *fastjson.Value, e *Event) {
 	switch string(v.GetStringBytes("type")) {
 	case "transcript.text.delta":
-		e.text = v.GetStringBytes("delta")
+		e.Text = v.GetStringBytes("delta")
 		e.markAll()
 		return
 	case "transcript.text.done":
-		e.ended, e.finish = true, "stop"
+		e.Ended, e.Finish = true, "stop"
 		if u := v.Get("usage"); u != nil {
-			e.usage = &usage{prompt: number(u, "input_tokens"), completion: number(u, "output_tokens")}
+			e.Usage = &Usage{Prompt: number(u, "input_tokens"), Completion: number(u, "output_tokens")}
 		}
 		return
 	}
 	chat{}.Decode(v, e)
-	if text := v.Get("text"); text != nil && text.Type() == fastjson.TypeString && !e.choices && !e.failed { // not streamed
-		e.choices, e.text, e.finish = true, text.GetStringBytes(), "stop"
-		e.mark(e.text, call.Visible)
+	if text := v.Get("text"); text != nil && text.Type() == fastjson.TypeString && !e.Choices && !e.Failed { // not streamed
+		e.Choices, e.Text, e.Finish = true, text.GetStringBytes(), "stop"
+		e.mark(e.Text, call.Visible)
 	}
 }

@@ -1,4 +1,4 @@
-package client
+package protocol
 
 import (
 	"strconv"
@@ -8,14 +8,16 @@ import (
 	"spate/internal/call"
 )
 
+var tgiProtocol = Protocol{
+	Name: "tgi", About: "Text Generation Inference's /generate_stream", Path: "/generate_stream", Suffix: "generate_stream", Port: 8080,
+	Family: Completion, Codec: tgi{},
+}
+
 // tgi speaks Text Generation Inference's /generate_stream: one token a message; the last one repeats the
 // whole text.
 type tgi struct{}
 
-// Manner implements Backend.
-func (tgi) Manner() Manner { return Manner{} }
-
-// Encode implements Backend. The parameters are vLLM's: a temperature of 0 is refused by the server.
+// Encode implements Codec. The parameters are vLLM's: a temperature of 0 is refused by the server.
 // Details are asked for beyond them, because only they tell why an answer ended and its token counts.
 func (tgi) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	var params object
@@ -40,27 +42,27 @@ func (tgi) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	return o.finish(dst, s.Extra, r.Extra)
 }
 
-// Decode implements Backend.
-func (tgi) Decode(v *fastjson.Value, e *event) {
-	if decodeCommon(v, e); e.failed {
+// Decode implements Codec.
+func (tgi) Decode(v *fastjson.Value, e *Event) {
+	if decodeCommon(v, e); e.Failed {
 		return
 	}
 	if token := v.Get("token"); token != nil && token.Type() == fastjson.TypeObject {
-		e.choices, e.tokens = true, 1
+		e.Choices, e.Tokens = true, 1
 		if !token.GetBool("special") {
-			e.text = token.GetStringBytes("text")
-			e.mark(e.text, call.Visible)
+			e.Text = token.GetStringBytes("text")
+			e.mark(e.Text, call.Visible)
 		}
 	}
 	all := v.Get("generated_text")
 	if all == nil || all.Type() != fastjson.TypeString {
 		return
 	}
-	e.ended, e.finish = true, "end" // of what kind, only details tell
+	e.Ended, e.Finish = true, "end" // of what kind, only details tell
 	if d := v.Get("details"); d != nil && d.Type() == fastjson.TypeObject {
 		if reason := string(d.GetStringBytes("finish_reason")); reason != "" {
-			e.finish = reason
+			e.Finish = reason
 		}
-		e.usage = &usage{prompt: number(d, "input_length"), completion: number(d, "generated_tokens")}
+		e.Usage = &Usage{Prompt: number(d, "input_length"), Completion: number(d, "generated_tokens")}
 	}
 }

@@ -1,6 +1,7 @@
-package client
+package protocol
 
 import (
+	"path"
 	"strconv"
 	"strings"
 
@@ -8,6 +9,15 @@ import (
 
 	"spate/internal/call"
 )
+
+const embeddings = "/v1/embeddings"
+
+func poolingOf(name, about, endpoint string, port int, how pooling) Protocol {
+	return Protocol{
+		Name: name, About: about, Path: endpoint, Suffix: path.Base(endpoint), Port: port, Family: Pooling,
+		IDs: !how.messages && !how.infinity && !how.rank, Manner: Manner{Whole: true, Ranks: how.rank}, Codec: how,
+	}
+}
 
 // pooling speaks the protocols that embed, score or rank: one JSON answer, nothing generated.
 type pooling struct {
@@ -19,10 +29,7 @@ type pooling struct {
 	rank     bool // a query and documents
 }
 
-// Manner implements Backend.
-func (b pooling) Manner() Manner { return Manner{Whole: true, Ranks: b.rank} }
-
-// Encode implements Backend.
+// Encode implements Codec.
 func (b pooling) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	var o object
 	o.set("model", appendString(nil, model(s, r)))
@@ -148,9 +155,9 @@ func appendStrings(b []byte, texts []string) []byte {
 	return append(b, ']')
 }
 
-// Decode implements Backend. Ranking servers count all tokens under another name.
-func (pooling) Decode(v *fastjson.Value, e *event) {
-	if decodeCommon(v, e); e.usage != nil && e.usage.prompt == 0 {
-		e.usage.prompt = number(v, "usage", "total_tokens")
+// Decode implements Codec. Ranking servers count all tokens under another name.
+func (pooling) Decode(v *fastjson.Value, e *Event) {
+	if decodeCommon(v, e); e.Usage != nil && e.Usage.Prompt == 0 {
+		e.Usage.Prompt = number(v, "usage", "total_tokens")
 	}
 }

@@ -1,4 +1,4 @@
-package client
+package protocol
 
 import (
 	"strconv"
@@ -9,15 +9,23 @@ import (
 	"spate/internal/call"
 )
 
+var (
+	ollamaGenerate = Protocol{
+		Name: "ollama", About: "Ollama's /api/generate", Path: "/api/generate", Suffix: "generate", Port: 11434, Family: Completion,
+		Manner: Manner{Lines: true}, Codec: ollama{},
+	}
+	ollamaChat = Protocol{
+		Name: "ollama-chat", About: "Ollama's /api/chat", Path: "/api/chat", Suffix: "chat", Port: 11434, Family: Chat,
+		Manner: Manner{Lines: true}, Codec: ollama{chat: true},
+	}
+)
+
 // ollama speaks Ollama's /api/generate and /api/chat: a JSON object on each line.
 type ollama struct {
 	chat bool
 }
 
-// Manner implements Backend.
-func (ollama) Manner() Manner { return Manner{Lines: true} }
-
-// Encode implements Backend.
+// Encode implements Codec.
 func (b ollama) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	var options object
 	options.set("num_predict", strconv.AppendInt(nil, int64(r.MaxOut), 10))
@@ -38,24 +46,24 @@ func (b ollama) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	return o.finish(dst, s.Extra, r.Extra)
 }
 
-// Decode implements Backend.
-func (b ollama) Decode(v *fastjson.Value, e *event) {
-	if decodeCommon(v, e); e.failed {
+// Decode implements Codec.
+func (b ollama) Decode(v *fastjson.Value, e *Event) {
+	if decodeCommon(v, e); e.Failed {
 		return
 	}
 	m := v
 	if b.chat {
 		m = v.Get("message")
-		e.text = m.GetStringBytes("content")
+		e.Text = m.GetStringBytes("content")
 		for _, t := range m.GetArray("tool_calls") {
 			if f := t.Get("function"); f != nil {
-				e.tool = f.MarshalTo(e.tool)
+				e.Tool = f.MarshalTo(e.Tool)
 			}
 		}
 	} else {
-		e.text = v.GetStringBytes("response")
+		e.Text = v.GetStringBytes("response")
 	}
-	e.thought = m.GetStringBytes("thinking")
+	e.Thought = m.GetStringBytes("thinking")
 	e.markAll()
 	if v.GetBool("done") {
 		decodeOllamaEnd(v, e)
@@ -64,16 +72,16 @@ func (b ollama) Decode(v *fastjson.Value, e *event) {
 
 // decodeOllamaEnd reads the counts and durations of the last message. Its load time is that until the
 // model was there to run the request, waiting for others included.
-func decodeOllamaEnd(v *fastjson.Value, e *event) {
-	e.ended = true
-	if e.finish = string(v.GetStringBytes("done_reason")); e.finish == "" {
-		e.finish = "stop" // older servers do not say
+func decodeOllamaEnd(v *fastjson.Value, e *Event) {
+	e.Ended = true
+	if e.Finish = string(v.GetStringBytes("done_reason")); e.Finish == "" {
+		e.Finish = "stop" // older servers do not say
 	}
-	e.usage = &usage{prompt: number(v, "prompt_eval_count"), completion: number(v, "eval_count")}
-	e.server = &call.ServerTimes{
+	e.Usage = &Usage{Prompt: number(v, "prompt_eval_count"), Completion: number(v, "eval_count")}
+	e.Server = &call.ServerTimes{
 		Queue: nanos(v, "load_duration"), FirstToken: nanos(v, "prompt_eval_duration"), Generation: nanos(v, "eval_duration"),
 	}
-	if n := e.usage.completion; n > 0 {
-		e.server.MeanITL = e.server.Generation / time.Duration(n)
+	if n := e.Usage.Completion; n > 0 {
+		e.Server.MeanITL = e.Server.Generation / time.Duration(n)
 	}
 }

@@ -1,4 +1,4 @@
-package client
+package protocol
 
 import (
 	"strconv"
@@ -8,13 +8,15 @@ import (
 	"spate/internal/call"
 )
 
+var responsesProtocol = Protocol{
+	Name: "openai-responses", About: "the responses API", Path: "/v1/responses", Suffix: "responses", Port: 8000, Family: Chat,
+	Manner: Manner{UsageEnds: true}, Codec: responses{},
+}
+
 // responses speaks OpenAI's /v1/responses.
 type responses struct{}
 
-// Manner implements Backend.
-func (responses) Manner() Manner { return Manner{UsageEnds: true} }
-
-// Encode implements Backend.
+// Encode implements Codec.
 func (responses) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	var o object
 	o.set("model", appendString(nil, model(s, r)))
@@ -31,20 +33,20 @@ func (responses) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	return o.finish(dst, s.Sampling, s.Extra, r.Extra)
 }
 
-// Decode implements Backend.
-func (responses) Decode(v *fastjson.Value, e *event) {
+// Decode implements Codec.
+func (responses) Decode(v *fastjson.Value, e *Event) {
 	switch string(v.GetStringBytes("type")) {
 	case "error":
-		e.failed, e.failure = true, streamError(v)
+		e.Failed, e.Failure = true, streamError(v)
 	case "response.output_text.delta", "response.refusal.delta":
-		e.text = v.GetStringBytes("delta")
+		e.Text = v.GetStringBytes("delta")
 		e.markAll()
 	case "response.reasoning_text.delta", "response.reasoning_summary_text.delta", "response.reasoning.delta":
-		e.thought = v.GetStringBytes("delta")
+		e.Thought = v.GetStringBytes("delta")
 		e.markAll()
 	case "response.function_call_arguments.delta", "response.custom_tool_call_input.delta",
 		"response.mcp_call_arguments.delta", "response.code_interpreter_call_code.delta":
-		e.tool = v.GetStringBytes("delta")
+		e.Tool = v.GetStringBytes("delta")
 		e.markAll()
 	case "response.completed", "response.incomplete", "response.failed":
 		decodeResponse(v.Get("response"), e)
@@ -69,61 +71,46 @@ func streamError(v *fastjson.Value) string {
 }
 
 // decodeResponse reads the object that ends a stream.
-func decodeResponse(v *fastjson.Value, e *event) {
+func decodeResponse(v *fastjson.Value, e *Event) {
 	if v == nil {
 		return
 	}
 	if fail := v.Get("error"); fail != nil && fail.Type() != fastjson.TypeNull {
-		e.failed, e.failure = true, errorText(fail)
+		e.Failed, e.Failure = true, errorText(fail)
 		return
 	}
-	e.ended, e.finish = true, "stop"
+	e.Ended, e.Finish = true, "stop"
 	switch status := string(v.GetStringBytes("status")); status {
 	case "incomplete":
-		if e.finish = string(v.GetStringBytes("incomplete_details", "reason")); e.finish == "max_output_tokens" || e.finish == "" {
-			e.finish = "length"
+		if e.Finish = string(v.GetStringBytes("incomplete_details", "reason")); e.Finish == "max_output_tokens" || e.Finish == "" {
+			e.Finish = "length"
 		}
 	case "failed", "cancelled":
-		e.failed, e.failure = true, "the response has status "+status
+		e.Failed, e.Failure = true, "the response has status "+status
 	}
 	if u := v.Get("usage"); u != nil && u.Type() == fastjson.TypeObject {
-		e.usage = &usage{
-			prompt: number(u, "input_tokens"), completion: number(u, "output_tokens"),
-			reasoning: number(u, "output_tokens_details", "reasoning_tokens"),
+		e.Usage = &Usage{
+			Prompt: number(u, "input_tokens"), Completion: number(u, "output_tokens"),
+			Reasoning: number(u, "output_tokens_details", "reasoning_tokens"),
 		}
-		e.usage.cached, e.usage.hasCached = told(u, "input_tokens_details", "cached_tokens")
+		e.Usage.Cached, e.Usage.HasCached = told(u, "input_tokens_details", "cached_tokens")
 	}
 }
 
-func decodeWholeResponse(v *fastjson.Value, e *event) {
-	if decodeResponse(v, e); e.failed {
+func decodeWholeResponse(v *fastjson.Value, e *Event) {
+	if decodeResponse(v, e); e.Failed {
 		return
 	}
 	for _, item := range v.GetArray("output") {
-		e.tool = append(e.tool, item.GetStringBytes("arguments")...)
+		e.Tool = append(e.Tool, item.GetStringBytes("arguments")...)
 		thinks := string(item.GetStringBytes("type")) == "reasoning"
 		for _, part := range item.GetArray("content") {
 			if thinks {
-				e.thought = append(e.thought, part.GetStringBytes("text")...)
+				e.Thought = append(e.Thought, part.GetStringBytes("text")...)
 			} else {
-				e.text = append(e.text, part.GetStringBytes("text")...)
+				e.Text = append(e.Text, part.GetStringBytes("text")...)
 			}
 		}
 	}
 	e.markAll()
-}
-
-// mark notes a kind of content when there is some.
-func (e *event) mark(content []byte, kind call.Kind) {
-	if len(content) > 0 {
-		e.kind |= kind
-	}
-}
-
-// markAll notes every kind of content there is; a message without any carries no choice.
-func (e *event) markAll() {
-	e.mark(e.text, call.Visible)
-	e.mark(e.thought, call.Reasoning)
-	e.mark(e.tool, call.Tool)
-	e.choices = e.kind != 0
 }

@@ -1,4 +1,4 @@
-package client
+package protocol
 
 import (
 	"strconv"
@@ -10,15 +10,28 @@ import (
 	"spate/internal/call"
 )
 
+const (
+	completionsPath = "/v1/completions"
+	chatPath        = "/v1/chat/completions"
+)
+
+// completionsOf and chatOf are OpenAI's protocols as another server has them.
+func completionsOf(name, about string, port int) Protocol {
+	return Protocol{Name: name, About: about, Path: completionsPath, Suffix: "completions", Port: port, Family: Completion, IDs: true, Codec: completions{}}
+}
+
+func chatOf(name, about string, port int) Protocol {
+	return Protocol{
+		Name: name, About: about, Path: chatPath, Suffix: "chat/completions", Port: port, Family: Chat, Manner: Manner{UsageEnds: true}, Codec: chat{},
+	}
+}
+
 // completions speaks /v1/completions, as vLLM's `vllm` and `openai` backends do.
 type completions struct {
 	uncached bool // llama.cpp: do not take prompts from its cache
 }
 
-// Manner implements Backend.
-func (c completions) Manner() Manner { return Manner{Content: c.uncached} }
-
-// Encode implements Backend.
+// Encode implements Codec.
 func (c completions) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	var o object
 	o.set("model", appendString(nil, model(s, r)))
@@ -35,17 +48,17 @@ func (c completions) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error
 	return finishBody(dst, &o, s, r)
 }
 
-// Decode implements Backend.
-func (completions) Decode(v *fastjson.Value, e *event) {
+// Decode implements Codec.
+func (completions) Decode(v *fastjson.Value, e *Event) {
 	decodeCommon(v, e)
 	for i, c := range v.GetArray("choices") {
-		e.choices = true
+		e.Choices = true
 		text := c.GetStringBytes("text")
 		if len(text) > 0 {
-			e.kind |= call.Visible
+			e.Kind |= call.Visible
 		}
 		if i == 0 {
-			e.text = text
+			e.Text = text
 		}
 		choiceEnd(c, e)
 	}
@@ -54,10 +67,7 @@ func (completions) Decode(v *fastjson.Value, e *event) {
 // chat speaks /v1/chat/completions.
 type chat struct{}
 
-// Manner implements Backend.
-func (chat) Manner() Manner { return Manner{UsageEnds: true} }
-
-// Encode implements Backend.
+// Encode implements Codec.
 func (chat) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	var o object
 	o.set("model", appendString(nil, model(s, r)))
@@ -70,11 +80,11 @@ func (chat) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	return finishBody(dst, &o, s, r)
 }
 
-// Decode implements Backend.
-func (chat) Decode(v *fastjson.Value, e *event) {
+// Decode implements Codec.
+func (chat) Decode(v *fastjson.Value, e *Event) {
 	decodeCommon(v, e)
 	for i, c := range v.GetArray("choices") {
-		e.choices = true
+		e.Choices = true
 		d := c.Get("delta")
 		if d == nil {
 			d = c.Get("message") // a server that did not stream
@@ -86,17 +96,17 @@ func (chat) Decode(v *fastjson.Value, e *event) {
 	}
 }
 
-func decodeDelta(d *fastjson.Value, e *event, first bool) {
+func decodeDelta(d *fastjson.Value, e *Event, first bool) {
 	text := d.GetStringBytes("content")
 	thought := d.GetStringBytes("reasoning")
 	if len(thought) == 0 {
 		thought = d.GetStringBytes("reasoning_content") // the older spelling
 	}
 	if len(text) > 0 {
-		e.kind |= call.Visible
+		e.Kind |= call.Visible
 	}
 	if len(thought) > 0 {
-		e.kind |= call.Reasoning
+		e.Kind |= call.Reasoning
 	}
 	var tool []byte
 	for _, t := range d.GetArray("tool_calls") {
@@ -104,19 +114,19 @@ func decodeDelta(d *fastjson.Value, e *event, first bool) {
 		tool = append(tool, t.GetStringBytes("function", "arguments")...)
 	}
 	if len(tool) > 0 {
-		e.kind |= call.Tool
+		e.Kind |= call.Tool
 	}
 	if first {
-		e.text, e.thought, e.tool = text, thought, tool
+		e.Text, e.Thought, e.Tool = text, thought, tool
 	}
 }
 
 // choiceEnd reads what ends a choice and the token ids a chunk may name.
-func choiceEnd(c *fastjson.Value, e *event) {
+func choiceEnd(c *fastjson.Value, e *Event) {
 	if f := c.GetStringBytes("finish_reason"); len(f) > 0 {
-		e.finish = string(f)
+		e.Finish = string(f)
 	}
-	e.tokens += len(c.GetArray("token_ids"))
+	e.Tokens += len(c.GetArray("token_ids"))
 }
 
 // millis is a time given in milliseconds; what cannot be one is 0.

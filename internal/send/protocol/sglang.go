@@ -1,4 +1,4 @@
-package client
+package protocol
 
 import (
 	"strconv"
@@ -8,14 +8,15 @@ import (
 	"spate/internal/call"
 )
 
+func sglangOf(name, about string) Protocol {
+	return Protocol{Name: name, About: about, Path: "/generate", Suffix: "generate", Port: 30000, Family: Completion, IDs: true, Codec: sglang{}}
+}
+
 // sglang speaks SGLang's own /generate. Each message repeats the whole answer with the number of its
 // tokens so far, so the tokens of a chunk are known exactly.
 type sglang struct{}
 
-// Manner implements Backend.
-func (sglang) Manner() Manner { return Manner{} }
-
-// Encode implements Backend.
+// Encode implements Codec.
 func (sglang) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	var params object
 	params.set("temperature", []byte("0.0"))
@@ -43,31 +44,31 @@ func (sglang) Encode(dst []byte, s *Body, r *call.Request) ([]byte, error) {
 	return o.finish(dst, s.Extra, r.Extra)
 }
 
-// Decode implements Backend.
-func (sglang) Decode(v *fastjson.Value, e *event) {
-	if decodeCommon(v, e); e.failed {
+// Decode implements Codec.
+func (sglang) Decode(v *fastjson.Value, e *Event) {
+	if decodeCommon(v, e); e.Failed {
 		return
 	}
 	text := v.Get("text")
 	if text == nil || text.Type() != fastjson.TypeString {
 		return
 	}
-	e.choices, e.whole, e.text = true, true, text.GetStringBytes()
-	e.mark(e.text, call.Visible)
+	e.Choices, e.Whole, e.Text = true, true, text.GetStringBytes()
+	e.mark(e.Text, call.Visible)
 	meta := v.Get("meta_info")
 	if meta == nil || meta.Type() != fastjson.TypeObject {
 		return
 	}
-	e.usage = &usage{prompt: number(meta, "prompt_tokens"), completion: number(meta, "completion_tokens")}
-	e.usage.cached, e.usage.hasCached = told(meta, "cached_tokens")
+	e.Usage = &Usage{Prompt: number(meta, "prompt_tokens"), Completion: number(meta, "completion_tokens")}
+	e.Usage.Cached, e.Usage.HasCached = told(meta, "cached_tokens")
 	switch f := meta.Get("finish_reason"); {
 	case f == nil:
 	case f.Type() == fastjson.TypeString:
-		e.finish = string(f.GetStringBytes())
+		e.Finish = string(f.GetStringBytes())
 	case f.Type() == fastjson.TypeObject:
-		e.finish = string(f.GetStringBytes("type"))
-		if e.finish == "abort" {
-			e.failed, e.failure = true, "aborted: "+string(f.GetStringBytes("message"))
+		e.Finish = string(f.GetStringBytes("type"))
+		if e.Finish == "abort" {
+			e.Failed, e.Failure = true, "aborted: "+string(f.GetStringBytes("message"))
 		}
 	}
 }
