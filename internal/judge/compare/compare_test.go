@@ -275,7 +275,9 @@ func TestSettingsMeetTheirCounterparts(t *testing.T) {
 		t.Errorf("notes %q", rep.Notes)
 	}
 	for i := range b.Samples { // what they have in common is INVALID
-		b.Samples[i] = edit(b.Samples[i], func(r *result.Run) { r.Verdict = verdict.Verdict{Grade: verdict.InvalidRun, Sentence: "the client was the limit."} })
+		b.Samples[i] = edit(b.Samples[i], func(r *result.Run) {
+			r.Verdict = verdict.Verdict{Grade: verdict.InvalidRun, Sentence: "the client was the limit."}
+		})
 	}
 	_, err = Compare(a, []Side{b}, Options{})
 	if !IsNotComparable(err) || strings.Contains(err.Error(), "no setting in common") || !strings.Contains(err.Error(), "4 requests/s: left out: b4 is INVALID: the client was the limit; ") || !strings.Contains(err.Error(), "measure again what is INVALID") {

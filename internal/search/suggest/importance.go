@@ -2,6 +2,7 @@ package suggest
 
 import (
 	"cmp"
+	"maps"
 	"math/rand/v2"
 	"slices"
 
@@ -22,18 +23,37 @@ const (
 	resamples = 200
 )
 
-// EnoughToWeigh is how many trials of full length have to run before parameters are weighed: two in each range.
+// EnoughToWeigh is how many trials of one length have to run before parameters are weighed: two in each range.
 const EnoughToWeigh = 2 * groups
 
-// Importance weighs the parameters by the trials of full length that ran, the heaviest first. Scores count
-// by rank, so that one very bad trial does not speak for all. With few trials the intervals are wide.
-func Importance(space *Space, history []Trial, seed uint64) []Weight {
-	var trials []*Trial
+// Alike are the trials that parameters are weighed by: those that ran with one share of the requests, since scores of
+// others do not compare. It is the largest share of which there are enough; where there is none, that of most trials.
+func Alike(history []Trial) (trials []*Trial, share float64) {
+	of := map[float64][]*Trial{}
 	for i := range history {
-		if t := &history[i]; !t.Failed && t.full() {
-			trials = append(trials, t)
+		if t := &history[i]; !t.Failed {
+			s := t.Share
+			if t.full() {
+				s = 1
+			}
+			of[s] = append(of[s], t)
 		}
 	}
+	for _, s := range slices.Backward(slices.Sorted(maps.Keys(of))) {
+		if len(of[s]) >= EnoughToWeigh {
+			return of[s], s
+		}
+		if len(of[s]) > len(trials) {
+			trials, share = of[s], s
+		}
+	}
+	return trials, share
+}
+
+// Importance weighs the parameters by trials that are alike, the heaviest first. Scores count by rank, so that one
+// very bad trial does not speak for all. With few trials the intervals are wide.
+func Importance(space *Space, history []Trial, seed uint64) []Weight {
+	trials, _ := Alike(history)
 	if len(trials) < EnoughToWeigh {
 		return nil
 	}

@@ -304,6 +304,37 @@ func TestImportanceFindsWhatMatters(t *testing.T) {
 	if Importance(space, run(Random(space, 5), 4, score), 1) != nil {
 		t.Error("four trials show nothing")
 	}
+	// A search by halves: most trials ran with a third of the requests, and these are what is weighed.
+	halves := run(Random(space, 5), 150, score)
+	for i := range halves {
+		if i >= EnoughToWeigh-1 {
+			halves[i].Share = 1.0 / 3
+		}
+	}
+	if alike, share := Alike(halves); share != 1.0/3 || len(alike)+EnoughToWeigh-1 > 150 || Importance(space, halves, 1) == nil {
+		t.Errorf("weighed by %d trials with %v of the requests", len(alike), share)
+	}
+	halves[EnoughToWeigh-1].Share = 0 // as a whole run is told, too
+	if alike, share := Alike(halves[:EnoughToWeigh]); share != 1 || len(alike) > EnoughToWeigh {
+		t.Errorf("weighed by %d trials with %v of the requests", len(alike), share)
+	}
+}
+
+// TestScoresOfOneLength: a short trial has another score than a whole one with the same settings, which says nothing
+// about its settings.
+func TestScoresOfOneLength(t *testing.T) {
+	var list []Trial
+	for i := range 20 {
+		list = append(list, Trial{Score: float64(i), Share: []float64{1, 0.25}[i%2]})
+	}
+	list[0].Failed, list[4].Failed, list[8].Failed = true, true, true // 7 whole ones are too few
+	if alike, share := Alike(list); len(alike) != 10 || share != 0.25 {
+		t.Errorf("%d trials of %v", len(alike), share)
+	}
+	list[0].Failed = false
+	if alike, share := Alike(list); len(alike) != 8 || share != 1 {
+		t.Errorf("%d trials of %v", len(alike), share)
+	}
 }
 
 func TestPlacesAndSettingsAgree(t *testing.T) {

@@ -64,7 +64,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(b, "%s\n", r.LeftOut)
 	}
 	if len(r.Weights) > 0 {
-		fmt.Fprintf(b, "What mattered:")
+		fmt.Fprintf(b, "What mattered, by %s:", r.Weighed)
 		for _, w := range r.Weights[:min(3, len(r.Weights))] {
 			fmt.Fprintf(b, " %s %.0f %% (%.0f to %.0f);", w.Name, 100*w.Share, 100*w.Low, 100*w.High)
 		}
@@ -229,6 +229,9 @@ func (r *Report) sections() []page.Section {
 		front.Sentences = append(front.Sentences, fmt.Sprintf("Trial %d: %s (%s)", o.Trial, r.File.Place(o), r.File.Short(o)))
 	}
 	weights := page.Section{Title: "What mattered"}
+	if len(r.Weights) > 0 {
+		weights.Sentences = append(weights.Sentences, "By "+r.Weighed+".")
+	}
 	for _, w := range r.Weights {
 		weights.Sentences = append(weights.Sentences, fmt.Sprintf("%s: %.0f %% of the differences (%.0f to %.0f), best at %s", w.Name, 100*w.Share, 100*w.Low, 100*w.High, w.Best))
 	}

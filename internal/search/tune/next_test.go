@@ -299,6 +299,30 @@ func (k kneeRunner) Try(_ context.Context, step Step) (Observation, error) {
 	return o, nil
 }
 
+// TestExamplesTellWhatMattered: a search of a shipped example that is left to its own budget weighs the flags, also
+// where it measures most settings with a part of the requests.
+func TestExamplesTellWhatMattered(t *testing.T) {
+	for name, want := range map[string]string{"reference.yaml": "with 25 % of the requests", "small-sim.yaml": "9 trials of full length"} {
+		f := example(t, name)
+		v, err := NewVirtual(f, nil, resolve)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := Open(t.TempDir(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tuner := &Tuner{File: f}
+		_, err = Run(t.Context(), d, tuner, v, Options{})
+		if err = errors.Join(err, d.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if out := tuner.Conclude(d.History); len(out.Weights) == 0 || !strings.HasSuffix(out.Weighed, want) {
+			t.Errorf("%s: %d flags weighed by %s: %s", name, len(out.Weights), out.Weighed, out.WhatMattered())
+		}
+	}
+}
+
 func TestVirtualSearch(t *testing.T) {
 	f := example(t, "small-sim.yaml")
 	f.Trials, f.Repeats = 6, 1
@@ -340,7 +364,7 @@ func TestVirtualSearch(t *testing.T) {
 	if err := r.WriteMarkdown(b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"## Trials", "## Frontier", "spate sim", out.Sentence} {
+	for _, want := range []string{"## Trials\n\n| trial | requests | verdict |", "| 0 | 100 % | ", "## Frontier", "spate sim", out.Sentence} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the report has no %q", want)
 		}

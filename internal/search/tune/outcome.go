@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"spate/internal/figure"
 	"spate/internal/judge/compare"
 	"spate/internal/search/suggest"
 )
@@ -22,6 +23,7 @@ type Outcome struct {
 	Trials   []Observation    `json:"trials"`
 	Frontier []Observation    `json:"frontier"`
 	Weights  []suggest.Weight `json:"importance"`
+	Weighed  string           `json:"importance_from,omitempty"` // the trials they are from
 	Starts   int              `json:"starts"`
 	Failed   int              `json:"failed"`
 	Invalid  int              `json:"invalid"` // steps whose runs are INVALID: made again or left out
@@ -136,17 +138,13 @@ func (t *Tuner) Conclude(history []Observation) *Outcome {
 	out.Winner = t.Winner(history)
 	out.Drift = drift(history)
 	out.Frontier = t.frontier(out.Trials)
-	var list []suggest.Trial
-	for i := range out.Trials {
-		list = append(list, out.Trials[i].trial())
-	}
 	for _, h := range t.heard(settled(history)) {
 		if h.seen.Trial > 0 {
 			out.Seeds++
 		}
 	}
 	out.Doubt = t.Doubt(history)
-	out.Weights = suggest.Importance(space, list, t.File.Seed)
+	out.weigh(space, settled(history), t.File.Seed)
 	out.verdicts(t, history)
 	return out
 }
@@ -168,18 +166,26 @@ func starts(history []Observation) (all, failed int) {
 	return all, failed
 }
 
+// weigh tells how much each flag mattered, and by which trials.
+func (out *Outcome) weigh(space *suggest.Space, trials []Observation, seed uint64) {
+	var list []suggest.Trial
+	for i := range trials {
+		list = append(list, trials[i].trial())
+	}
+	out.Weights = suggest.Importance(space, list, seed)
+	alike, share := suggest.Alike(list)
+	out.Weighed = figure.Counted(len(alike), "trial") + " of full length"
+	if len(alike) > 0 && share < 1 {
+		out.Weighed = fmt.Sprintf("%s with %.3g %% of the requests", figure.Counted(len(alike), "trial"), 100*share)
+	}
+}
+
 // WhatMattered says why nothing is told of how much each flag mattered; empty when it is.
 func (out *Outcome) WhatMattered() string {
 	if len(out.Weights) > 0 {
 		return ""
 	}
-	n := 0
-	for i := range out.Trials {
-		if o := &out.Trials[i]; o.Counts() && o.Share >= 1 {
-			n++
-		}
-	}
-	return fmt.Sprintf("How much each flag mattered cannot be told from %d trials of full length: at least %d are needed (budget: trials).", n, suggest.EnoughToWeigh)
+	return fmt.Sprintf("How much each flag mattered cannot be told from %s: at least %d are needed (budget: trials).", out.Weighed, suggest.EnoughToWeigh)
 }
 
 // leaveOut counts the steps that nothing was decided from because their runs are INVALID.

@@ -102,7 +102,7 @@ func (r *Report) facts(b *strings.Builder) {
 }
 
 func (r *Report) trials(b *strings.Builder) {
-	b.WriteString("## Trials\n\n| trial | verdict | " + r.File.Objective.Title() + " | failed | out tok/s | p99 TTFT ms | p99 TPOT ms | meets | settings |\n|---:|---|---:|---:|---:|---:|---:|---|---|\n")
+	b.WriteString("## Trials\n\n| trial | requests | verdict | " + r.File.Objective.Title() + " | failed | out tok/s | p99 TTFT ms | p99 TPOT ms | meets | settings |\n|---:|---:|---|---:|---:|---:|---:|---:|---|---|\n")
 	for i := range r.Trials {
 		o := &r.Trials[i]
 		if o.Failure != nil {
@@ -116,7 +116,7 @@ func (r *Report) trials(b *strings.Builder) {
 		if r.Winner != nil && o.Trial == r.Winner.Trial {
 			name = "**" + name + "**"
 		}
-		fmt.Fprintf(b, "| %s | %s | %.4g | %.4g | %.4g | %.4g | %.4g | %s | %s |\n", name, r.grade(o), o.Value, failed(o), sumFigures(o, "output_throughput"),
+		fmt.Fprintf(b, "| %s | %.3g %% | %s | %.4g | %.4g | %.4g | %.4g | %.4g | %s | %s |\n", name, 100*o.Share, r.grade(o), o.Value, failed(o), sumFigures(o, "output_throughput"),
 			sumFigures(o, "p99_ttft_ms"), sumFigures(o, "p99_tpot_ms"), meets, escape.Markdown(r.File.Short(o)))
 	}
 	b.WriteByte('\n')
@@ -216,7 +216,8 @@ func (r *Report) importance(b *strings.Builder) {
 		fmt.Fprintf(b, "## What mattered\n\n%s\n\n", why)
 		return
 	}
-	b.WriteString("## What mattered\n\nHow much of the differences between trials each flag accounts for by itself.\n\n| flag | share | 90 % interval | best values |\n|---|---:|---|---|\n")
+	fmt.Fprintf(b, "## What mattered\n\nHow much of the differences between %s each flag accounts for by itself.\n\n", r.Weighed)
+	b.WriteString("| flag | share | 90 % interval | best values |\n|---|---:|---|---|\n")
 	for _, w := range r.Weights {
 		fmt.Fprintf(b, "| %s | %.0f %% | %.0f to %.0f %% | %s |\n", escape.Markdown(w.Name), 100*w.Share, 100*w.Low, 100*w.High, escape.Markdown(w.Best))
 	}
