@@ -10,6 +10,9 @@ import (
 	"spate/internal/call"
 )
 
+// Append appends r as one line of the log, for who sends it elsewhere. Text says whether the answer's texts go along.
+func Append(dst []byte, r *call.Record, text bool) []byte { return appendRecord(dst, r, text) }
+
 // appendRecord appends r as one JSON line. It is written by hand because it runs beside the
 // measurement: one pass, no reflection, no allocation once dst has grown.
 //

@@ -6,11 +6,11 @@ var levels = []struct {
 	about    string
 	packages []string
 }{
-	{"words; opening files; vocabulary, arithmetic", []string{"call", "load/deal", "safe/escape", "safe/infile", "judge/stats", "nearest", "pytext", "rng", "safe/secret"}},
+	{"words; opening files; vocabulary, arithmetic", []string{"call", "fleet/broker", "fleet/clock", "load/deal", "safe/escape", "safe/infile", "judge/stats", "nearest", "pytext", "rng", "safe/secret"}},
 	{"every figure's formula; parts of an engine", []string{"load/arrow", "host/enginelog", "load/media", "judge/metrics", "send/http1", "send/protocol", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "token/tokenizer", "token/chat", "load/trace"}},
 	{"what to send, when, to whom; what came back; the names of figures; an engine", []string{"view/chart", "send/client", "figure", "host/launch", "host/probe", "send/proxy", "call/recorder", "load/schedule", "search/suggest", "sim", "load/workload"}},
-	{"sending, judging, settings; engines at work", []string{"settings/config", "send/driver", "host/observe", "sim/cluster", "judge/verdict", "view/live"}},
-	{"the file of a run; reading command lines; an embedded server", []string{"console", "settings/flags", "load/build", "result", "sim/engineconf", "sim/serve"}},
+	{"sending, judging, settings; engines at work", []string{"settings/config", "send/driver", "host/observe", "sim/cluster", "judge/verdict", "view/live", "fleet/wire"}},
+	{"the file of a run; reading command lines; an embedded server", []string{"console", "settings/flags", "fleet/link", "load/build", "result", "sim/engineconf", "sim/serve"}},
 	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"selftest/accuracy", "selftest/alarms", "result/harvest", "result/interop", "forecast/profile", "sim/wall", "load/dataset", "trial"}},
 	{"views; what was not measured; a simulated server", []string{"judge/explain", "forecast/predict", "result/runs", "search/capacity", "sim/instance"}},
 	{"fitting the simulator; asking it what to run; results side by side", []string{"forecast/calibrate", "selftest/trials", "judge/compare", "view/curve", "settings/dialect", "forecast/sizing", "view/report", "result/store", "view/table"}},
@@ -49,6 +49,8 @@ var machine = []struct {
 	{"cli", []string{"net", "os"}, "names the files and programs that flags say"},
 	{"console", []string{"os"}, "is the process's face"},
 	{"judge/compare", []string{"os"}, "keeps the file of noise"},
+	{"fleet/broker", []string{"net", "os"}, "is the message server of a fleet, and keeps its folder closed to others"},
+	{"fleet/link", []string{"net", "os"}, "keeps the files that came through the fleet; asks whether an address is this host"},
 	{"send/client", []string{"net", "net/http", "net/http/httptrace", "os", "syscall", "golang.org/x/sys/unix"}, "owns the sockets of the load"},
 	{"cmd/spate", []string{"os", "os/signal", "syscall"}, "is the process"},
 	{"settings/config", []string{"net"}, "joins a host and a port; opens nothing"},
@@ -83,7 +85,7 @@ var touching = []string{
 
 // timeless packages never read a clock or wait: the same input gives the same output, at any time.
 var timeless = []string{
-	"load/arrow", "load/deal", "view/chart", "judge/compare", "settings/config", "view/curve", "host/enginelog", "safe/escape", "judge/explain", "figure", "settings/flags", "result/harvest", "result/interop", "load/build", "judge/metrics", "nearest", "view/page", "view/picture", "pytext", "rng", "load/schedule", "send/http1", "search/suggest", "safe/secret", "judge/stats", "view/table", "token/tokenizer", "token/chat", "load/trace", "judge/verdict", "load/workload",
+	"load/arrow", "fleet/clock", "fleet/wire", "load/deal", "view/chart", "judge/compare", "settings/config", "view/curve", "host/enginelog", "safe/escape", "judge/explain", "figure", "settings/flags", "result/harvest", "result/interop", "load/build", "judge/metrics", "nearest", "view/page", "view/picture", "pytext", "rng", "load/schedule", "send/http1", "search/suggest", "safe/secret", "judge/stats", "view/table", "token/tokenizer", "token/chat", "load/trace", "judge/verdict", "load/workload",
 	"sim", "sim/catalog", "sim/cluster", "sim/des", "sim/engineconf", "sim/kv", "sim/latency",
 }
 
@@ -100,10 +102,11 @@ var unseeded = map[string]string{
 
 // unpredictable packages may import crypto/rand.
 var unpredictable = map[string]string{
-	"cli":        "names of runs",
-	"send/proxy": "the salt of block ids, which must not be guessed",
-	"result":     "folder names that nobody else has",
-	"sim/serve":  "a certificate of its own",
+	"cli":          "names of runs",
+	"fleet/broker": "tokens and certificates",
+	"send/proxy":   "the salt of block ids, which must not be guessed",
+	"result":       "folder names that nobody else has",
+	"sim/serve":    "a certificate of its own",
 }
 
 // vague names say nothing about what is inside.
