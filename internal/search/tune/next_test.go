@@ -442,7 +442,7 @@ func TestInvalidRunsDecideNothing(t *testing.T) {
 	if err := (&Report{Outcome: out}).WriteMarkdown(&b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| trial | verdict |", "| 3 | INVALID | 1000 |", out.LeftOut} {
+	for _, want := range []string{"| trial | requests | verdict |", "| 3 | 100 % | INVALID | 1000 |", out.LeftOut} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the page has no %q:\n%s", want, b.String())
 		}
