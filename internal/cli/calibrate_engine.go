@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -153,26 +152,6 @@ func saveFidelity(f *predict.File, done *calibrate.Outcome, path string) error {
 		}
 	}
 	return nil
-}
-
-// profileFiles is a file, or the JSON files of a folder.
-func profileFiles(path string) ([]string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("looking for profiles: %w", err)
-	}
-	if !info.IsDir() {
-		return []string{path}, nil
-	}
-	files, err := filepath.Glob(filepath.Join(path, "*.json"))
-	if err != nil {
-		return nil, fmt.Errorf("looking for profiles: %w", err)
-	}
-	if len(files) == 0 {
-		return nil, fmt.Errorf("no profile (*.json) in %s", path)
-	}
-	slices.Sort(files)
-	return files, nil
 }
 
 // stepsSummary tells what an engine's steps alone gave.

@@ -3,14 +3,14 @@ package cli
 import (
 	"strings"
 
-	"github.com/spf13/cobra"
+	"spate/internal/forecast/profile"
 
-	"spate/internal/sim/instance"
+	"github.com/spf13/cobra"
 )
 
 // demoArgs are the settings of the demo: a dozen seconds of a server one could meet.
 var demoArgs = []string{
-	"--sim", instance.DefaultProfile,
+	"--sim", profile.Default,
 	"--num-prompts", "300", "--request-rate", "25", "--random-input-len", "512", "--random-output-len", "64",
 	"--percentile-metrics", "ttft,tpot,itl,e2el", "--goodput", "ttft:100", "tpot:20",
 }

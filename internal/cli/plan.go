@@ -193,7 +193,7 @@ func (o *planOptions) server(p Process, shipped []*profile.Profile, name string)
 		s, err = sizing.FromPair(model, gpu, o.seed)
 		return s, nil, err
 	}
-	prof, err := findProfile(p, shipped, name)
+	prof, err := profile.Named(readingFile(p), shipped, name)
 	if err != nil {
 		return nil, nil, err
 	}

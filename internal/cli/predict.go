@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -13,8 +12,6 @@ import (
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/settings/flags"
-	"spate/internal/sim/engineconf"
-	"spate/internal/sim/instance"
 )
 
 // predictOptions are the flags of predict itself; the rest are those of bench.
@@ -104,19 +101,19 @@ var gridFlags = []string{
 }
 
 func runPredict(p Process, o *predictOptions, own *pflag.FlagSet) error {
-	profiles, err := readProfiles(p, o.profiles)
+	profiles, err := profile.Read(readingFile(p), o.profiles)
 	if err != nil {
 		return err
 	}
 	switch {
 	case o.list:
-		return listProfiles(p, profiles)
+		return console.Wrote(profile.WriteList(p.Stdout, profiles))
 	case o.validate != "":
 		return runValidate(p, o, own, profiles)
 	case o.profile == "":
 		return console.Usage("spate predict", errors.New("no server to predict: give --sim NAME (spate predict --list shows them) or --validate ROWS"))
 	}
-	prof, err := findProfile(p, profiles, o.profile)
+	prof, err := profile.Named(readingFile(p), profiles, o.profile)
 	if err != nil {
 		return err
 	}
@@ -153,76 +150,6 @@ func runValidate(p Process, o *predictOptions, own *pflag.FlagSet, profiles []*p
 		return predict.WriteJSON(p.Stdout, list)
 	}
 	return predict.WriteTable(p.Stdout, list)
-}
-
-// findProfile takes a name, a file, or model@gpu.
-func findProfile(p Process, list []*profile.Profile, name string) (*profile.Profile, error) {
-	if !strings.HasSuffix(name, ".json") {
-		if model, gpu, ok := engineconf.ProfileName(name); ok {
-			return profile.OfPair(model, gpu)
-		}
-		found, err := profile.Find(list, name)
-		if err != nil {
-			return nil, fmt.Errorf("%w; model@gpu, such as %s, works for every model and GPU known", err, instance.DefaultProfile)
-		}
-		return found, nil
-	}
-	data, err := p.ReadFile(name)
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", name, err)
-	}
-	return profile.Decode(data)
-}
-
-// readProfiles reads profile files and folders; without any, those in the binary.
-func readProfiles(p Process, paths []string) ([]*profile.Profile, error) {
-	if len(paths) == 0 {
-		return profile.Shipped()
-	}
-	var out []*profile.Profile
-	for _, path := range paths {
-		files, err := profileFiles(path)
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range files {
-			data, err := p.ReadFile(name)
-			if err != nil {
-				return nil, fmt.Errorf("reading %s: %w", name, err)
-			}
-			prof, err := profile.Decode(data)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
-			}
-			out = append(out, prof)
-		}
-	}
-	return out, nil
-}
-
-func listProfiles(p Process, list []*profile.Profile) error {
-	width := 0
-	for _, q := range list {
-		width = max(width, len(q.Name))
-	}
-	for _, q := range list {
-		e := &q.Engine
-		text := e.Note
-		if e.Known() {
-			text = fmt.Sprintf("%s on %d x %s, %s %s", e.Model, max(1, e.GPUs), e.GPU, e.Engine, e.Version)
-		}
-		state := "calibrated"
-		if !q.Calibrated {
-			state = "not calibrated"
-		}
-		if alias := q.Alias(); alias != "" {
-			text = fmt.Sprintf("%s (alias %s)", text, alias)
-		}
-		if _, err := fmt.Fprintf(p.Stdout, "%-*s %-14s %s\n", width, q.Name, state, text); err != nil {
-			return fmt.Errorf("write to standard output: %w", err)
-		}
-	}
-	return nil
 }
 
 // load reads bench's flags, with one combination of the values given in lists.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate/internal/console"
+	"spate/internal/forecast/profile"
 	"spate/internal/host/probe"
 	"spate/internal/sim/engineconf"
 	"spate/internal/sim/instance"
@@ -39,7 +40,7 @@ func newSim(p Process) *cobra.Command {
 		Short: "Serve a simulated engine, or a timetable, over the OpenAI protocol",
 		Long: `Serve a model on a GPU that is not there: an engine of the version you name schedules, preempts and caches as
 the real one does, and every token comes when it would. Flags are those of vllm serve, and so are the errors. Without a
-model or a profile, ` + instance.DefaultProfile + ` is served.
+model or a profile, ` + profile.Default + ` is served.
 
 With --timetable, or any of the flags that describe one (--ttft, --itl, ...), answers follow a timetable instead: when each
 token is written is known in advance, so that what a client reports can be compared with what happened.
@@ -91,7 +92,7 @@ Faults can be injected by flag, by script, or while the server runs; docs/sim.md
 func runSim(cmd *cobra.Command, p Process, o *simOptions, args []string) error {
 	ctx := cmd.Context()
 	if o.engine.list {
-		return printProfiles(p)
+		return profile.WriteChoices(p.Stdout)
 	}
 	o.cfg.Addr = net.JoinHostPort(o.host, strconv.Itoa(o.port))
 	if o.unix != "" {

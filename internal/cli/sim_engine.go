@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"spate/internal/console"
-	"spate/internal/forecast/profile"
 	"spate/internal/settings/config"
 	"spate/internal/sim/catalog"
 	"spate/internal/sim/cluster"
@@ -171,28 +169,4 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 	var known []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
 	return console.Usage(cmd.CommandPath(), fmt.Errorf("unknown flag --%s%s\n%w", name, config.DidYouMean(name, known), catalog.UnknownFlag([]string{"--" + name})))
-}
-
-// printProfiles prints what --sim takes.
-func printProfiles(p Process) error {
-	list, err := profile.Shipped()
-	if err != nil {
-		return err
-	}
-	p.Print("measured:\n")
-	for _, m := range list {
-		if m.Calibrated {
-			facts := slices.DeleteFunc([]string{m.Engine.Model, m.Engine.GPU, m.Engine.Version}, func(s string) bool { return s == "" })
-			p.Print("  %-55s %s (alias %s)\n", m.Name, cmp.Or(strings.Join(facts, ", "), "model and GPU unknown"), m.Alias())
-		}
-	}
-	p.Print("not calibrated, computed from the model's config.json and the GPU's datasheet (any model@gpu works):\n")
-	for _, pair := range engineconf.CommonProfiles() {
-		gpus := "1 GPU"
-		if pair.TP > 1 {
-			gpus = fmt.Sprintf("%d GPUs", pair.TP)
-		}
-		p.Print("  %-55s %s\n", pair.Name(), gpus)
-	}
-	return nil
 }

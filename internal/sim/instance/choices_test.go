@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"spate/internal/forecast/profile"
 )
 
 // TestChoices asks for several answers as an OpenAI client does, streamed and whole.
 func TestChoices(t *testing.T) {
-	_, srv := run(t, Options{Profile: DefaultProfile, Settings: settings(), Scale: 100})
+	_, srv := run(t, Options{Profile: profile.Default, Settings: settings(), Scale: 100})
 	type choice struct {
 		Index   int     `json:"index"`
 		Text    string  `json:"text"`

@@ -20,9 +20,6 @@ import (
 	"spate/internal/sim/wall"
 )
 
-// DefaultProfile is what is simulated when nothing is named.
-const DefaultProfile = "Qwen3-8B@H100-SXM"
-
 // Options say what to simulate.
 type Options struct {
 	Settings engineconf.Settings
@@ -98,7 +95,7 @@ func (o *Options) deployment() (*engineconf.Conf, cluster.Config, error) {
 		return o.measured()
 	}
 	if o.Profile == "" && s.Model == "" && s.GPU == "" {
-		o.Profile = DefaultProfile
+		o.Profile = profile.Default
 	}
 	if o.Profile != "" {
 		if err := named(&s, o.Profile); err != nil {
@@ -117,7 +114,7 @@ func (o *Options) deployment() (*engineconf.Conf, cluster.Config, error) {
 func named(s *engineconf.Settings, name string) error {
 	model, gpu, ok := engineconf.ProfileName(name)
 	if !ok {
-		return fmt.Errorf("no profile %q: name a calibrated one, or model@gpu such as %s", name, DefaultProfile)
+		return fmt.Errorf("no profile %q: name a calibrated one, or model@gpu such as %s", name, profile.Default)
 	}
 	if s.Model == "" {
 		s.Model = model

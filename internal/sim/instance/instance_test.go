@@ -375,7 +375,7 @@ func TestPeriodicLines(t *testing.T) {
 		{"speculation", func(s *engineconf.Settings) { s.Spec = `{"num_speculative_tokens":3}` }, []string{"Running: 2 reqs", "Mean acceptance length: 2.50"}},
 		{"plain", func(*engineconf.Settings) {}, []string{"Running: 2 reqs"}},
 	} {
-		in, err := Build(Options{Profile: DefaultProfile, Settings: settings(c.change)})
+		in, err := Build(Options{Profile: profile.Default, Settings: settings(c.change)})
 		if err != nil {
 			t.Fatal(err)
 		}

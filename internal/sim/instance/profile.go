@@ -24,30 +24,16 @@ func Named(read func(name string) ([]byte, error), o Options) (*Instance, error)
 	if o.Profile == "" || strings.Contains(o.Profile, "@") {
 		return Build(o)
 	}
-	found, err := find(read, o.Profile)
+	found, err := profile.NamedShipped(func(name string) ([]byte, error) {
+		data, err := read(name)
+		if err != nil {
+			return nil, fmt.Errorf("read the profile: %w", err)
+		}
+		return data, nil
+	}, o.Profile)
 	if err != nil {
 		return nil, err
 	}
 	o.Base = FromProfile(found, o.Seed)
 	return Build(o)
-}
-
-// find reads a profile file, or looks its name up among those that ship.
-func find(read func(name string) ([]byte, error), name string) (*profile.Profile, error) {
-	if strings.HasSuffix(name, ".json") {
-		data, err := read(name)
-		if err != nil {
-			return nil, fmt.Errorf("read the profile: %w", err)
-		}
-		return profile.Decode(data)
-	}
-	list, err := profile.Shipped()
-	if err != nil {
-		return nil, err
-	}
-	found, err := profile.Find(list, name)
-	if err != nil {
-		return nil, fmt.Errorf("%w; model@gpu, such as %s, works for every model and GPU known", err, DefaultProfile)
-	}
-	return found, nil
 }
