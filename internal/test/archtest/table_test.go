@@ -67,6 +67,7 @@ var machine = []struct {
 	{"view/live", []string{"golang.org/x/term"}, "asks how wide the terminal is"},
 	{"result", []string{"os"}, "keeps the run folder"},
 	{"result/runs", []string{"os"}, "goes through the files and folders results lie in"},
+	{"sim/instance", []string{"net", "os"}, "is `spate sim`: joins a host and a port, and writes its process id into the log"},
 	{"sim/serve", []string{"net", "net/http", "os", "syscall", "golang.org/x/sys/unix"}, "is a server"},
 	{"result/store", []string{"os"}, "keeps the file of results and looks whether run folders are still there"},
 	{"search/sweep", []string{"os"}, "reads what servers printed"},
