@@ -38,6 +38,7 @@ const (
 // Run runs one command line and returns the exit code.
 func Run(ctx context.Context, p Process) int {
 	p.Stdout = escape.NewWriter(p.Stdout) // names come from servers and files, and a terminal obeys control characters
+	p.Version, p.Tool = Version, versionText()
 	err := newRoot(p).ExecuteContext(ctx)
 	var done *console.ExitError
 	var bad *console.UsageError

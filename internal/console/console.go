@@ -35,6 +35,9 @@ type Process struct {
 	Getwd    func() (string, error)
 	ReadFile func(name string) ([]byte, error)
 
+	Version string // of spate
+	Tool    string // spate with its version, commit and platform in one line
+
 	// Interrupts starts the delivery of interrupt and termination signals; until a command calls
 	// it, they end the process as usual. nil means there are none.
 	Interrupts func() (signals <-chan os.Signal, stop func())

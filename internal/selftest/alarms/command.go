@@ -1,6 +1,7 @@
-package cli
+package alarms
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,40 +11,21 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"spate/internal/console"
-	"spate/internal/selftest/alarms"
 	"spate/internal/settings/config"
 )
 
-// verdictTest is what the flags of selftest verdict say.
-type verdictTest struct {
-	plan   alarms.Plan
+// Command is `spate selftest verdict`.
+type Command struct {
+	plan   Plan
 	json   bool
 	output string
 }
 
-func newSelftestVerdict(p Process) *cobra.Command {
-	var t verdictTest
-	cmd := &cobra.Command{
-		Use:   "verdict [flags]",
-		Short: "Count false alarms and misses of the verdict",
-		Long: `Run spate bench against simulated servers, first with nothing wrong and then with one thing wrong at a time, and
-count what the verdict says. Clean runs are drawn at random: closed and open loops, 1 to 1,000 requests in flight, TTFT
-5 ms to 2 s, ITL 2 to 50 ms, 30 to 3,000 requests, with and without warm-ups, shared prefixes, kept connections and a
-tokenizer. Bent runs have one thing wrong, at the bound of the check that should find it and at three times it.
-
-Server and client are processes of their own, on cores of their own. Use an idle machine with at least two cores for each
-run at a time, else the verdict rightly finds what the machine does. Each run takes 1 to 6 seconds; each result is
-appended to the file of --output as it comes. Exit code 3 means that a goal was missed.`,
-		Example: `  spate selftest verdict                                  200 clean runs and 10 of each bent kind, one at a time
-  spate selftest verdict --parallel 6 --output runs.jsonl six at a time, with every verdict kept
-  spate selftest verdict --runs 0 --only client_gap       only runs in which the client is stopped`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runSelftestVerdict(cmd, p, &t) },
-	}
-	f := cmd.Flags()
+// Bind adds the flags to a set.
+func (t *Command) Bind(f *pflag.FlagSet) {
 	f.IntVar(&t.plan.Clean, "runs", 200, "clean runs")
 	f.IntVar(&t.plan.Bent, "bent", 10, "runs of each bent kind at each of its two sizes")
 	f.StringSliceVar(&t.plan.Only, "only", nil, "bend only these `CHECKS`, such as send_lag,client_gap")
@@ -52,12 +34,11 @@ appended to the file of --output as it comes. Exit code 3 means that a goal was 
 	f.DurationVar(&t.plan.Budget, "budget", 0, "begin no run after this `TIME`; 0 for no bound")
 	f.StringVar(&t.output, "output", "", "append each run to this `FILE` as a line of JSON, as it ends")
 	f.BoolVar(&t.json, "json", false, "print everything as JSON instead of tables")
-	return cmd
 }
 
 // settle refuses what makes no sense.
-func (t *verdictTest) settle() error {
-	known := alarms.Checks()
+func (t *Command) settle() error {
+	known := Checks()
 	for _, name := range t.plan.Only {
 		if !slices.Contains(known, name) {
 			return fmt.Errorf("--only %s: nothing is bent under that name%s; there are %s", name, config.DidYouMean(name, known), strings.Join(known, ", "))
@@ -76,7 +57,8 @@ func (t *verdictTest) settle() error {
 	return nil
 }
 
-func runSelftestVerdict(cmd *cobra.Command, p Process, t *verdictTest) error {
+// Run makes the runs and prints what the verdict said of them.
+func (t *Command) Run(ctx context.Context, p console.Process) error {
 	if err := t.settle(); err != nil {
 		return console.Usage("spate selftest verdict", err)
 	}
@@ -93,48 +75,46 @@ func runSelftestVerdict(cmd *cobra.Command, p Process, t *verdictTest) error {
 	if err != nil {
 		return err
 	}
-	sig := p.Eager(cmd.Context())
+	sig := p.Eager(ctx)
 	defer sig.Done()
-	ctx := sig.Context
+	ctx = sig.Context
 	t.plan.Program, t.plan.Dir, t.plan.Each = exe, dir, keep
 	began := time.Now()
 	t.plan.Say = func(what string) { p.Say("%5.0f s  %s\n", time.Since(began).Seconds(), what) }
-	rep, err := alarms.Run(ctx, t.plan)
+	rep, err := Run(ctx, t.plan)
 	if err = errors.Join(err, done()); err != nil {
 		return fmt.Errorf("test the verdict: %w", err)
 	}
-	rep.Host.SpateVersion = Version
+	rep.Host.SpateVersion = p.Version
 	if err := t.print(p, rep); err != nil {
 		return err
 	}
 	switch {
 	case ctx.Err() != nil:
 		p.Say("spate selftest verdict: interrupted\n")
-		return console.Exit(ExitInterrupted)
+		return console.Exit(console.ExitInterrupted)
 	case !rep.Met():
-		return console.Exit(ExitUnmet)
+		return console.Exit(console.ExitUnmet)
 	}
 	return nil
 }
 
 // keeper appends outcomes to the file that was asked for.
-func (t *verdictTest) keeper() (keep func(alarms.Outcome) error, done func() error, err error) {
+func (t *Command) keeper() (keep func(Outcome) error, done func() error, err error) {
 	if t.output == "" {
-		return func(alarms.Outcome) error { return nil }, func() error { return nil }, nil
+		return func(Outcome) error { return nil }, func() error { return nil }, nil
 	}
 	f, err := os.OpenFile(t.output, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--output: %w", err)
 	}
 	enc := json.NewEncoder(f)
-	return func(o alarms.Outcome) error { return enc.Encode(o) }, f.Close, nil
+	return func(o Outcome) error { return enc.Encode(o) }, f.Close, nil
 }
 
-func (t *verdictTest) print(p Process, rep *alarms.Report) error {
+func (t *Command) print(p console.Process, rep *Report) error {
 	if !t.json {
 		return rep.Markdown(p.Stdout)
 	}
-	enc := json.NewEncoder(p.Stdout)
-	enc.SetIndent("", "  ")
-	return enc.Encode(rep)
+	return p.WideJSON(rep)
 }

@@ -1,6 +1,7 @@
-package cli
+package accuracy
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,17 +9,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"spate/internal/console"
-	"spate/internal/selftest/accuracy"
 )
 
-// childCommand is how spate calls itself for the server and the readers of a calibration.
-const childCommand = "__calibrate-child"
+// Command is `spate calibrate-client`.
+type Command struct {
+	Child []string // how this program is started as the server and the readers
 
-// calibration is what the flags of calibrate-client say.
-type calibration struct {
 	levels []int
 	rounds int
 	repeat int
@@ -30,26 +29,9 @@ type calibration struct {
 	itl    time.Duration
 }
 
-func newCalibrate(p Process) *cobra.Command {
-	var c calibration
-	bounds := accuracy.DefaultBounds()
-	cmd := &cobra.Command{
-		Use:   "calibrate-client [flags]",
-		Short: "Check how far TTFT and ITL measured on this host can be trusted",
-		Long: `Runs spate's own client on this host against a server with a known timetable (first token after
-50 ms, 100 tokens 10 ms apart), a process of its own that notes when it really wrote each token, at
-growing concurrency. For each level it prints how far the reported TTFT and ITL are from the truth,
-what the client cost, and in the end up to which concurrency results from this host can be trusted.
-
-Takes about 20 seconds and saves nothing unless --output says where.`,
-		Example: `  spate calibrate-client                         1 to 1,000 streams
-  spate calibrate-client --levels 64,256         the levels you are going to use
-  spate calibrate-client --output host-a.json    keep every figure
-  spate calibrate-client --full                  the tables of docs/performance.md; about five minutes`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runCalibrate(cmd, p, &c) },
-	}
-	f := cmd.Flags()
+// Bind adds the flags to a set.
+func (c *Command) Bind(f *pflag.FlagSet) {
+	bounds := DefaultBounds()
 	f.IntSliceVar(&c.levels, "levels", nil, "concurrent streams to try, such as 1,10,100 (default 1,10,100,500,1000; with --full also 5000)")
 	f.IntVar(&c.rounds, "rounds", 3, "answers each stream reads, about a second each")
 	f.IntVar(&c.repeat, "repeat", 0, "runs of each level, of which medians are printed (default 1; 5 with --full)")
@@ -59,11 +41,10 @@ Takes about 20 seconds and saves nothing unless --output says where.`,
 	f.StringVar(&c.file, "tokenizer", "", "tokenizer.json `FILE` to measure with --full (default $SPATE_BENCH_TOKENIZER)")
 	f.DurationVar(&c.ttft, "ttft-bound", bounds.TTFT, "how wrong a mean TTFT may be and still be trusted")
 	f.DurationVar(&c.itl, "itl-bound", bounds.ITL, "how wrong a p99 ITL may be and still be trusted")
-	return cmd
 }
 
 // settle fills what depends on other flags and refuses what makes no sense.
-func (c *calibration) settle(p Process) error {
+func (c *Command) settle(p console.Process) error {
 	if len(c.levels) == 0 {
 		c.levels = []int{1, 10, 100, 500, 1000}
 		if c.full {
@@ -95,7 +76,8 @@ func (c *calibration) settle(p Process) error {
 	return nil
 }
 
-func runCalibrate(cmd *cobra.Command, p Process, c *calibration) error {
+// Run measures the client and prints what came of it.
+func (c *Command) Run(ctx context.Context, p console.Process) error {
 	if err := c.settle(p); err != nil {
 		return console.Usage("spate calibrate-client", err)
 	}
@@ -103,27 +85,27 @@ func runCalibrate(cmd *cobra.Command, p Process, c *calibration) error {
 	if err != nil {
 		return fmt.Errorf("find spate's own executable: %w", err)
 	}
-	sig := p.Eager(cmd.Context())
+	sig := p.Eager(ctx)
 	defer sig.Done()
-	ctx := sig.Context
-	lab := &accuracy.Lab{Program: exe, Name: os.Args[0], Child: []string{childCommand}}
-	rep, err := lab.Run(ctx, accuracy.Suite{
+	ctx = sig.Context
+	lab := &Lab{Program: exe, Name: os.Args[0], Child: c.Child}
+	rep, err := lab.Run(ctx, Suite{
 		Levels: c.levels, Rounds: c.rounds, Repeat: c.repeat, Full: c.full, Tokenizer: c.file,
 		Say: func(what string) { p.Say("measuring: %s\n", what) },
 	})
 	if ctx.Err() != nil {
 		p.Say("spate calibrate-client: interrupted\n")
-		return console.Exit(ExitInterrupted)
+		return console.Exit(console.ExitInterrupted)
 	}
 	if err != nil {
 		return fmt.Errorf("calibrate the client: %w", err)
 	}
-	rep.Host.SpateVersion = Version
+	rep.Host.SpateVersion = p.Version
 	return c.print(p, rep)
 }
 
 // print writes the report in the form that was asked for.
-func (c *calibration) print(p Process, rep *accuracy.Report) error {
+func (c *Command) print(p console.Process, rep *Report) error {
 	raw, err := json.MarshalIndent(rep, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode the calibration: %w", err)
@@ -143,17 +125,5 @@ func (c *calibration) print(p Process, rep *accuracy.Report) error {
 	case c.full:
 		return rep.Markdown(p.Stdout)
 	}
-	return rep.Advice(p.Stdout, accuracy.Bounds{TTFT: c.ttft, ITL: c.itl})
-}
-
-// newCalibrateChild is the server or a reader of a calibration, in a process of its own.
-func newCalibrateChild(p Process) *cobra.Command {
-	return &cobra.Command{
-		Use:    childCommand,
-		Hidden: true,
-		Args:   cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return accuracy.Child(cmd.Context(), p.Stdin, p.Raw())
-		},
-	}
+	return rep.Advice(p.Stdout, Bounds{TTFT: c.ttft, ITL: c.itl})
 }
