@@ -6,18 +6,17 @@ var levels = []struct {
 	about    string
 	packages []string
 }{
-	{"words; opening files; vocabulary, arithmetic", []string{"call", "fleet/broker", "fleet/clock", "load/deal", "safe/escape", "safe/infile", "judge/stats", "nearest", "pytext", "rng", "safe/secret"}},
-	{"every figure's formula; parts of an engine", []string{"load/arrow", "host/enginelog", "load/media", "judge/metrics", "send/http1", "send/protocol", "sim/catalog", "sim/des", "sim/kv", "sim/latency", "token/tokenizer", "token/chat", "load/trace"}},
-	{"what to send, when, to whom; what came back; the names of figures; an engine", []string{"view/chart", "send/client", "figure", "host/launch", "host/probe", "send/proxy", "call/recorder", "load/schedule", "search/suggest", "sim", "load/workload"}},
-	{"sending, judging, settings; engines at work", []string{"settings/config", "send/driver", "host/observe", "sim/cluster", "judge/verdict", "view/live", "fleet/wire"}},
-	{"the file of a run; reading command lines; an embedded server", []string{"console", "settings/flags", "fleet/link", "load/build", "result", "sim/engineconf", "sim/serve"}},
-	{"other tools' files; the client's own accuracy; engines as profiles and on the clock", []string{"selftest/accuracy", "selftest/alarms", "result/harvest", "result/interop", "forecast/profile", "sim/wall", "load/dataset", "trial"}},
-	{"views; what was not measured; a simulated server", []string{"judge/explain", "forecast/predict", "result/runs", "search/capacity", "sim/instance"}},
-	{"fitting the simulator; asking it what to run; results side by side", []string{"forecast/calibrate", "selftest/trials", "judge/compare", "view/curve", "settings/dialect", "forecast/sizing", "view/report", "result/store", "view/table"}},
-	{"one whole run; charts without a browser; what users have as rows", []string{"bench", "search/sweep", "view/listing", "view/page", "view/picture"}},
-	{"who makes runs; server flags", []string{"search/tune", "trial/executor", "view"}},
-	{"commands", []string{"cli"}},
-	{"programs and house rules", []string{"cmd/spate", "test/archtest", "test/attack", "test/doctest", "test/e2e", "test/gotest", "token/tokenizer/conform", "token/chat/conformance"}},
+	{"words, files, arithmetic", []string{"call", "fleet/broker", "fleet/clock", "host/enginelog", "judge/stats", "load/arrow", "load/deal", "load/media", "nearest", "pytext", "rng", "safe/escape", "safe/infile", "safe/secret", "send/http1", "sim/des", "sim/latency"}},
+	{"every figure's formula; parts of an engine; tokens; arrivals", []string{"call/recorder", "host/launch", "host/probe", "judge/metrics", "load/schedule", "load/trace", "search/suggest", "send/protocol", "sim/catalog", "sim/kv", "sim/serve", "token/chat", "token/tokenizer", "view/chart"}},
+	{"what to send and to whom; the names of figures; an engine", []string{"figure", "fleet/wire", "host/observe", "judge/verdict", "load/workload", "send/client", "sim"}},
+	{"settings, results and runs in progress; sending; engines at work", []string{"fleet/link", "result", "send/driver", "settings/config", "sim/cluster", "sim/engineconf", "view/live"}},
+	{"other tools' forms; comparing; a command's process; reading command lines; what a run sends", []string{"console", "forecast/profile", "load/build", "result/harvest", "result/interop", "settings/flags", "sim/wall", "trial"}},
+	{"one whole run; predictions; pages", []string{"bench", "forecast/predict", "judge/explain", "load/dataset", "result/runs", "search/capacity", "selftest/accuracy", "selftest/alarms", "send/proxy", "sim/instance"}},
+	{"who makes runs; searches; what was not measured", []string{"forecast/calibrate", "forecast/sizing", "judge/compare", "result/store", "selftest/trials", "settings/dialect", "trial/executor", "view/curve", "view/report", "view/table"}},
+	{"commands", []string{"search/sweep", "view/listing", "view/page", "view/picture"}},
+	{"programs and house rules", []string{"search/tune", "view"}},
+	{"more", []string{"cli"}},
+	{"more", []string{"cmd/spate", "test/archtest", "test/attack", "test/doctest", "test/e2e", "test/gotest", "token/tokenizer/conform", "token/chat/conformance"}},
 }
 
 // walls are packages that must not know each other, not even through others.
