@@ -9,7 +9,6 @@ import (
 	"spate/internal/console"
 	"spate/internal/forecast/profile"
 	"spate/internal/result"
-	"spate/internal/result/runs"
 	"spate/internal/search/capacity"
 	"spate/internal/trial"
 )
@@ -63,7 +62,7 @@ func (h *hunt) take(obs *capacity.Observation, earlier bool) {
 	}
 	label, remark := "", ""
 	if h.profile != nil {
-		label = runs.PredictedLabel
+		label = result.PredictedLabel
 	}
 	if earlier {
 		remark = "(earlier)"
@@ -106,11 +105,11 @@ func (h *hunt) keep(ctx context.Context) {
 	if h.profile != nil {
 		return
 	}
-	var entries []runs.Entry
+	var entries []result.Entry
 	for _, l := range h.prober.Search.Answer().Levels {
 		for _, o := range slices.Concat(l.Probes, l.Left) {
 			if run, err := result.Open(o.Run); err == nil {
-				entries = append(entries, runs.FromRun(run))
+				entries = append(entries, result.FromRun(run))
 			}
 		}
 	}

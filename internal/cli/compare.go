@@ -15,7 +15,7 @@ import (
 	"spate/internal/console"
 	"spate/internal/figure"
 	"spate/internal/judge/compare"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 	"spate/internal/result/store"
 	"spate/internal/safe/escape"
 	"spate/internal/settings/config"
@@ -209,7 +209,7 @@ func runCompareRefs(ctx context.Context, p Process, o *compareOptions, refs []st
 	return o.compare(p, sides)
 }
 
-func samples(entries []runs.Entry) []compare.Sample {
+func samples(entries []result.Entry) []compare.Sample {
 	out := make([]compare.Sample, len(entries))
 	for i := range entries {
 		out[i].Entry = entries[i]

@@ -56,7 +56,7 @@ func runExplain(ctx context.Context, p Process, place string, refs []string, asJ
 	list := []explanation{}
 	for i := range set {
 		if e := &set[i]; e.Measured() {
-			list = append(list, explanation{ID: e.ID, Name: e.Name, Causes: explain.Of(&e.Result, e.Run)})
+			list = append(list, explanation{ID: e.ID, Name: e.Name, Causes: explain.Of(e)})
 		}
 	}
 	if len(list) == 0 {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"spate/internal/result/runs"
+	"spate/internal/result"
 	"spate/internal/result/store"
 	"spate/internal/settings/dialect"
 	"spate/internal/view/curve"
@@ -82,7 +82,7 @@ func explainDiff(ctx context.Context, p Process, where string, refs []string, as
 		names[i] = string(sides[i].Dialect)
 	}
 	if names[0] == names[1] {
-		short := curve.Names([]runs.Entry{*sides[0].Entry, *sides[1].Entry})
+		short := curve.Names([]result.Entry{*sides[0].Entry, *sides[1].Entry})
 		names = [2]string{short[0], short[1]}
 	}
 	lines = dialect.Compare(sides[0], sides[1])
@@ -93,7 +93,7 @@ func explainDiff(ctx context.Context, p Process, where string, refs []string, as
 }
 
 // newSide is a result with its records, where it has some.
-func newSide(e *runs.Entry, as string) (dialect.Side, error) {
+func newSide(e *result.Entry, as string) (dialect.Side, error) {
 	s := dialect.Side{Name: e.Name, Dialect: dialect.Of(e), Entry: e}
 	if as != "" {
 		name, err := dialect.Parse(as)

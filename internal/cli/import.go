@@ -10,6 +10,7 @@ import (
 	"spate/internal/console"
 	"spate/internal/result/runs"
 	"spate/internal/result/store"
+	"spate/internal/view/listing"
 )
 
 // newImport is `spate import FILE|DIR...`.
@@ -57,20 +58,19 @@ func runImport(ctx context.Context, p Process, paths []string, asJSON, strict bo
 	if err != nil {
 		return err
 	}
-	found := set.Harvest()
 	if asJSON {
-		err = found.WriteJSON(p.Stdout)
-		found.WriteProblems(p.Stderr)
+		err = listing.FoundJSON(p.Stdout, set)
+		listing.Problems(p.Stderr, set)
 	} else {
-		err = found.WriteTable(p.Stdout)
+		err = listing.Found(p.Stdout, set)
 	}
 	if err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
 	}
 	switch {
-	case strict && found.Bad() > 0:
+	case strict && set.Bad() > 0:
 		return console.Exit(ExitUnmet)
-	case len(found.Results) == 0:
+	case len(set.Entries) == 0:
 		return fmt.Errorf("no result found in %s", strings.Join(paths, ", "))
 	}
 	if kept := keep(ctx, p, place, set.Entries); len(kept) > 0 && !asJSON {

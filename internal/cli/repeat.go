@@ -14,7 +14,6 @@ import (
 	"spate/internal/console"
 	"spate/internal/judge/compare"
 	"spate/internal/result"
-	"spate/internal/result/runs"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
 )
@@ -130,7 +129,7 @@ func (s *series) run(ctx context.Context, t turn) error {
 		}
 		return err
 	}
-	s.done[t.arm.Name] = append(s.done[t.arm.Name], compare.Sample{Entry: runs.FromRun(run)})
+	s.done[t.arm.Name] = append(s.done[t.arm.Name], compare.Sample{Entry: result.FromRun(run)})
 	return nil
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate/internal/figure"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 	"spate/internal/result/store"
 	"spate/internal/settings/config"
 	"spate/internal/view"
@@ -107,7 +107,7 @@ func runReport(ctx context.Context, p Process, refs []string, f reportFlags) err
 }
 
 // find is what the references mean. Files that are damaged are told, and what could be read is shown.
-func (f *reportFlags) find(ctx context.Context, p Process, refs []string) ([]runs.Entry, error) {
+func (f *reportFlags) find(ctx context.Context, p Process, refs []string) ([]result.Entry, error) {
 	where, err := store.Locate(f.store, p.Getenv)
 	if err != nil {
 		return nil, err
@@ -146,18 +146,18 @@ func didYouMean(name string, names []string) string {
 }
 
 // printedFormat is text for spate's own runs and a table for anything else.
-func printedFormat(asked string, set []runs.Entry) string {
+func printedFormat(asked string, set []result.Entry) string {
 	switch {
 	case asked != "":
 		return asked
-	case slices.ContainsFunc(set, func(e runs.Entry) bool { return e.Run == nil }):
+	case slices.ContainsFunc(set, func(e result.Entry) bool { return e.Run == nil }):
 		return "md"
 	}
 	return "text"
 }
 
 // writeReport replaces a file once its whole content is known.
-func writeReport(path string, set []runs.Entry, opt view.Options) error {
+func writeReport(path string, set []result.Entry, opt view.Options) error {
 	var out bytes.Buffer
 	if err := view.Write(&out, strings.TrimPrefix(filepath.Ext(path), "."), set, opt); err != nil {
 		return err

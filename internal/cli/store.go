@@ -14,7 +14,6 @@ import (
 
 	"spate/internal/console"
 	"spate/internal/result"
-	"spate/internal/result/runs"
 	"spate/internal/result/store"
 	"spate/internal/safe/infile"
 	"spate/internal/safe/secret"
@@ -29,7 +28,7 @@ const keepTime = time.Minute
 
 // keep puts results into the store at the place the user said, or the usual one. A store that cannot take
 // them is told of and is no failure: what was measured is in its folder.
-func keep(ctx context.Context, p Process, said string, entries []runs.Entry) []store.Kept {
+func keep(ctx context.Context, p Process, said string, entries []result.Entry) []store.Kept {
 	where, err := store.Locate(said, p.Getenv)
 	if where == store.None || len(entries) == 0 {
 		return nil
@@ -53,7 +52,7 @@ func keep(ctx context.Context, p Process, said string, entries []runs.Entry) []s
 	return nil
 }
 
-func putAll(ctx context.Context, where string, entries []runs.Entry) (kept []store.Kept, err error) {
+func putAll(ctx context.Context, where string, entries []result.Entry) (kept []store.Kept, err error) {
 	s, err := store.Open(ctx, where)
 	if err != nil {
 		return nil, err
@@ -72,7 +71,7 @@ func keepRun(ctx context.Context, p sitting, cfg *config.Bench, made *result.Run
 		console.Complain(p.Stderr, "warning", fmt.Errorf("not in the store: %w", err))
 		return
 	}
-	for _, k := range keep(ctx, p.Process, cfg.Output.Store, []runs.Entry{runs.FromRun(run)}) {
+	for _, k := range keep(ctx, p.Process, cfg.Output.Store, []result.Entry{result.FromRun(run)}) {
 		console.Say(p.chat, "in the store as %s\n", k.ID)
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"spate/internal/console"
 	"spate/internal/figure"
 	"spate/internal/result"
-	"spate/internal/result/runs"
 	"spate/internal/result/store"
 	"spate/internal/view/listing"
 )
@@ -202,8 +201,8 @@ func deletable(it *store.Item) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s is not deleted: it is no run folder any more: %w", it.Folder, err)
 	}
-	e := runs.FromRun(run)
-	if runs.Identity(&e) != it.Key {
+	e := result.FromRun(run)
+	if result.Identity(&e) != it.Key {
 		return "", fmt.Errorf("%s is not deleted: it holds another run than %s now", it.Folder, it.ID)
 	}
 	return filepath.Clean(it.Folder), nil

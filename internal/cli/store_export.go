@@ -20,7 +20,7 @@ import (
 )
 
 // exporters are the forms of exports, by the ending of the file.
-var exporters = map[string]func(w io.Writer, entries []runs.Entry) error{
+var exporters = map[string]func(w io.Writer, entries []result.Entry) error{
 	"json": runs.WriteJSON, "jsonl": runs.WriteJSONL, "csv": runs.WriteCSV,
 }
 
@@ -71,7 +71,7 @@ spate import reads it too, with the same figures.`,
 }
 
 // exporter is the writer for a file's ending, or for a format that was named.
-func exporter(output, format string) (func(io.Writer, []runs.Entry) error, error) {
+func exporter(output, format string) (func(io.Writer, []result.Entry) error, error) {
 	if format == "" {
 		format = strings.TrimPrefix(filepath.Ext(output), ".")
 		if output == "" || output == "-" {
@@ -110,7 +110,7 @@ func chosen(ctx context.Context, s *store.Store, f store.Filter, refs []string) 
 	return items, err
 }
 
-func exportTo(p Process, output string, entries []runs.Entry, write func(io.Writer, []runs.Entry) error) error {
+func exportTo(p Process, output string, entries []result.Entry, write func(io.Writer, []result.Entry) error) error {
 	if output == "" || output == "-" {
 		if err := write(p.Stdout, entries); err != nil {
 			return fmt.Errorf("write to standard output: %w", err)

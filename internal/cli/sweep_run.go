@@ -11,7 +11,7 @@ import (
 	"spate/internal/console"
 	"spate/internal/forecast/profile"
 	"spate/internal/host/launch"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 	"spate/internal/safe/secret"
 	"spate/internal/search/sweep"
 	"spate/internal/trial"
@@ -117,7 +117,7 @@ func readingFile(p Process) func(name string) ([]byte, error) {
 }
 
 // keepRuns puts runs into the store, unless the user wants none. Those that are there already stay as they are.
-func keepRuns(p Process, ctx context.Context, no bool, args []string, entries []runs.Entry) {
+func keepRuns(p Process, ctx context.Context, no bool, args []string, entries []result.Entry) {
 	cfg, err := resolver(p)(args)
 	if no || err != nil || cfg.Output.NoStore {
 		return

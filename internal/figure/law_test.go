@@ -151,11 +151,11 @@ func block(t *rapid.T, run *result.Run) place {
 		t.Fatal(err)
 	}
 	found, err := harvest.Read("block.txt", strings.NewReader(text.String()))
-	if err != nil || len(found.Results) != 1 {
+	if err != nil || len(found.Entries) != 1 {
 		t.Fatalf("%v in\n%s", err, text.String())
 	}
 	texts := map[string]string{}
-	for _, f := range found.Results[0].Metrics {
+	for _, f := range found.Entries[0].Metrics {
 		texts[f.Name] = f.Text
 	}
 	return place{name: "block", shown: printed(t, texts), off: 0.0051}
@@ -232,7 +232,7 @@ func capacityReads(t *rapid.T, run *result.Run) place {
 // compares is the run beside itself.
 func compares(t *rapid.T, name string, run *result.Run, recs []call.Record) place {
 	p := place{name: name, shown: map[string]float64{}, off: 1e-12}
-	side := compare.Side{Name: "a", Samples: []compare.Sample{{Entry: runs.FromRun(run), Records: recs}}}
+	side := compare.Side{Name: "a", Samples: []compare.Sample{{Entry: result.FromRun(run), Records: recs}}}
 	rep, err := compare.Compare(side, []compare.Side{side}, compare.Options{Force: true, Metrics: append(compare.DefaultMetrics(), "p75_itl", "p25_e2el", "total_token_throughput")})
 	if err != nil {
 		t.Fatal(err)
@@ -261,7 +261,7 @@ func cells(t *rapid.T, text string) map[string]string {
 
 func tables(t *rapid.T, run *result.Run) place {
 	var text bytes.Buffer
-	if err := table.CSV(&text, []runs.Entry{runs.FromRun(run)}, table.Options{}); err != nil {
+	if err := table.CSV(&text, []result.Entry{result.FromRun(run)}, table.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	return place{name: "table as CSV", shown: printed(t, cells(t, text.String())), exact: true}
@@ -269,7 +269,7 @@ func tables(t *rapid.T, run *result.Run) place {
 
 func exports(t *rapid.T, run *result.Run) place {
 	var text bytes.Buffer
-	if err := runs.WriteCSV(&text, []runs.Entry{runs.FromRun(run)}); err != nil {
+	if err := runs.WriteCSV(&text, []result.Entry{result.FromRun(run)}); err != nil {
 		t.Fatal(err)
 	}
 	return place{name: "export", shown: printed(t, cells(t, text.String())), exact: true}

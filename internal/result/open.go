@@ -68,7 +68,7 @@ func (e *newerError) Error() string {
 	return fmt.Sprintf("written by a newer spate (schema %d; this one reads up to %d)", e.schema, Schema)
 }
 
-// Decode reads a result of this or any earlier version.
+// Decode reads a run of this or any earlier version.
 func Decode(data []byte) (*Run, error) {
 	data = secret.Document(data, nil) // an earlier version, or another program, may have kept some
 	var head struct {

@@ -1,7 +1,8 @@
-// Package result is the file of one run: everything measured, with what is needed to judge it. bench
-// creates a Folder, hands its log to the driver and finishes it; report, interop and comparisons read
-// Runs back with Open. It comes after metrics and verdict. Read this file, then folder.go (writing)
-// and open.go (reading, and recovering a run that was killed).
+// Package result has the two forms of a result. An Entry (entry.go, figures.go) is any result, whoever made it, with
+// typed figures: what harvest finds, the store keeps and every view takes. A Run is everything spate wrote down of one
+// run of its own; bench creates a Folder for it, hands its log to the driver and finishes it. It comes after metrics
+// and verdict. Read entry.go, then this file, folder.go (writing) and open.go (reading, and recovering a run that was
+// killed).
 package result
 
 import (

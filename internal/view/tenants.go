@@ -4,7 +4,6 @@ import (
 	"cmp"
 
 	"spate/internal/result"
-	"spate/internal/result/runs"
 	"spate/internal/settings/config"
 	"spate/internal/view/report"
 	"spate/internal/view/table"
@@ -12,8 +11,8 @@ import (
 
 // withTenants gives every tenant of a run a row above that of the run. The rows stay in this order unless
 // another is asked for.
-func withTenants(set []runs.Entry, opt table.Options) ([]runs.Entry, table.Options) {
-	var out []runs.Entry
+func withTenants(set []result.Entry, opt table.Options) ([]result.Entry, table.Options) {
+	var out []result.Entry
 	for _, e := range set {
 		if e.Run == nil || len(e.Run.Tenants) == 0 {
 			out = append(out, e)
@@ -25,7 +24,7 @@ func withTenants(set []runs.Entry, opt table.Options) ([]runs.Entry, table.Optio
 		for i, t := range e.Run.Tenants {
 			one := e.Run.Tenant(t.Name)
 			one.Config = config.OfTenant(one.Config, i)
-			out = append(out, runs.FromRun(one))
+			out = append(out, result.FromRun(one))
 		}
 		e.Run = &whole
 		out = append(out, e)
@@ -35,7 +34,7 @@ func withTenants(set []runs.Entry, opt table.Options) ([]runs.Entry, table.Optio
 }
 
 // says is what results say in sentences, that of their tenants included.
-func says(set []runs.Entry, opt table.Options) []string {
+func says(set []result.Entry, opt table.Options) []string {
 	out := table.Says(set, opt)
 	for i := range set {
 		if set[i].Run == nil {

@@ -1,6 +1,6 @@
 // Package view writes results in every form there is: text, Markdown, one HTML page, CSV, JSON, pictures. It puts together
 // what the packages below it make: report the text of one run, table the rows, page and picture the charts. Everything
-// comes from runs.Entry, whoever made the result. Read Write.
+// comes from result.Entry, whoever made the result. Read Write.
 package view
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"spate/internal/judge/explain"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 	"spate/internal/safe/escape"
 	"spate/internal/view/curve"
 	"spate/internal/view/page"
@@ -29,7 +29,7 @@ type Options struct {
 }
 
 // Write writes results in one form.
-func Write(w io.Writer, format string, set []runs.Entry, o Options) error {
+func Write(w io.Writer, format string, set []result.Entry, o Options) error {
 	switch format {
 	case "md":
 		return markdown(w, set, &o)
@@ -48,7 +48,7 @@ func Write(w io.Writer, format string, set []runs.Entry, o Options) error {
 }
 
 // drawn is a picture of the charts that are named, or of the most telling ones.
-func drawn(w io.Writer, format string, set []runs.Entry, ids []string) error {
+func drawn(w io.Writer, format string, set []result.Entry, ids []string) error {
 	charts, err := picture.Charts(set, ids)
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func drawn(w io.Writer, format string, set []runs.Entry, ids []string) error {
 }
 
 // text is each run's block and findings.
-func text(w io.Writer, set []runs.Entry) error {
+func text(w io.Writer, set []result.Entry) error {
 	for i := range set {
 		e := &set[i]
 		if e.Run == nil {
@@ -74,7 +74,7 @@ func text(w io.Writer, set []runs.Entry) error {
 }
 
 // html is the page, with what the figures say and what limited each run.
-func html(w io.Writer, set []runs.Entry, o *Options) error {
+func html(w io.Writer, set []result.Entry, o *Options) error {
 	pivot, err := table.NewPivot(set, o.Table.By, o.Table.Baseline, o.Table.Columns)
 	if err != nil {
 		return err
@@ -84,11 +84,11 @@ func html(w io.Writer, set []runs.Entry, o *Options) error {
 }
 
 // reasons are why the figures are what they are, a section for each result that something is known of, under its name.
-func reasons(set []runs.Entry, names []string) []page.Section {
+func reasons(set []result.Entry, names []string) []page.Section {
 	var out []page.Section
 	for i := range set {
 		s := page.Section{Title: names[i], Run: set[i].ID}
-		for _, c := range explain.Brief(&set[i].Result, set[i].Run) {
+		for _, c := range explain.Brief(&set[i]) {
 			if c.Name == explain.CannotTell {
 				continue
 			}
@@ -106,7 +106,7 @@ func reasons(set []runs.Entry, names []string) []page.Section {
 }
 
 // markdown is the table, what it says and what limited each run.
-func markdown(w io.Writer, set []runs.Entry, o *Options) error {
+func markdown(w io.Writer, set []result.Entry, o *Options) error {
 	rows, opt := withTenants(set, o.Table)
 	pivot, err := table.NewPivot(set, opt.By, opt.Baseline, opt.Columns)
 	if err != nil {
@@ -141,7 +141,7 @@ func markdown(w io.Writer, set []runs.Entry, o *Options) error {
 }
 
 // limits are the explanations in one section, each with the verdict on the run it is about.
-func limits(set []runs.Entry) []page.Section {
+func limits(set []result.Entry) []page.Section {
 	out := page.Section{Title: "What limited it"}
 	for _, s := range reasons(set, curve.Legend(set)) {
 		out.Sentences = append(out.Sentences, s.Title+": "+strings.Join(s.Sentences, " "))

@@ -15,8 +15,8 @@ import (
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/host/enginelog"
+	"spate/internal/result"
 	"spate/internal/result/harvest"
-	"spate/internal/result/runs"
 	"spate/internal/rng"
 	"spate/internal/sim"
 	"spate/internal/sim/cluster"
@@ -189,15 +189,15 @@ func TestSaysWhatStepsLeaveOpen(t *testing.T) {
 	}
 }
 
-func entries(t *testing.T, text string) []runs.Entry {
+func entries(t *testing.T, text string) []result.Entry {
 	t.Helper()
 	h, err := harvest.Read("bench.log", strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out []runs.Entry
-	for _, r := range h.Results {
-		out = append(out, runs.FromResult(r))
+	var out []result.Entry
+	for _, r := range h.Entries {
+		out = append(out, result.Named(r))
 	}
 	return out
 }
@@ -369,9 +369,9 @@ func FuzzCollect(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var list []runs.Entry
-		for _, r := range h.Results {
-			list = append(list, runs.FromResult(r))
+		var list []result.Entry
+		for _, r := range h.Entries {
+			list = append(list, result.Named(r))
 		}
 		given := Given{Server: profile.Facts{GPU: "H100", Version: "0.10.1", Engine: "vllm", Model: "Qwen3-8B"}, Rate: rate, Dataset: "random", Input: length, Output: length}
 		found, err := Collect(list, nil, given)

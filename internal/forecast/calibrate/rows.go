@@ -12,8 +12,7 @@ import (
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/host/enginelog"
-	"spate/internal/result/harvest"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 )
 
 // Given is what the user says where the texts do not.
@@ -44,7 +43,7 @@ type Left struct {
 }
 
 // Collect makes rows of results, with what logs and the user say about the servers.
-func Collect(entries []runs.Entry, logs []*Log, given Given) (*Found, error) {
+func Collect(entries []result.Entry, logs []*Log, given Given) (*Found, error) {
 	c := &collector{
 		given: given, logs: logs, groups: map[string]string{}, said: map[string]bool{},
 		found: &Found{File: &predict.File{Engines: map[string]profile.Facts{}}, Steps: map[string][]enginelog.Step{}},
@@ -85,7 +84,7 @@ func (c *collector) note(format string, args ...any) {
 }
 
 // entry makes a row of one result, or says why not.
-func (c *collector) entry(e *runs.Entry) {
+func (c *collector) entry(e *result.Entry) {
 	if !e.Measured() {
 		return // failed starts and logs have no figures
 	}
@@ -98,7 +97,7 @@ func (c *collector) entry(e *runs.Entry) {
 	c.found.File.Rows = append(c.found.File.Rows, *row)
 }
 
-func (c *collector) row(e *runs.Entry) (*predict.Row, error) {
+func (c *collector) row(e *result.Entry) (*predict.Row, error) {
 	if err := usableResult(e); err != nil {
 		return nil, err
 	}
@@ -110,7 +109,7 @@ func (c *collector) row(e *runs.Entry) (*predict.Row, error) {
 	}
 	c.order++
 	row := &predict.Row{ID: c.unique(e.ID), Group: c.group(facts), Workload: *w, Order: c.order, Known: true, Metrics: predict.Metrics{}}
-	for _, f := range e.Result.Metrics {
+	for _, f := range e.Metrics {
 		if v, ok := f.Float(); ok && !math.IsInf(v, 0) && !math.IsNaN(v) {
 			row.Metrics[f.Name] = v
 		}
@@ -178,8 +177,8 @@ func (c *collector) unique(id string) string {
 const maxFailed = 0.01
 
 // usableResult refuses results that do not tell a server's speed.
-func usableResult(e *runs.Entry) error {
-	r := &e.Result
+func usableResult(e *result.Entry) error {
+	r := e
 	if e.Predicted() {
 		return fmt.Errorf("it was predicted, not measured")
 	}
@@ -204,12 +203,12 @@ func usableResult(e *runs.Entry) error {
 }
 
 // process is the name of the server process a row belongs to, whose prefix cache outlives its runs.
-func (c *collector) process(e *runs.Entry, row *predict.Row) string {
+func (c *collector) process(e *result.Entry, row *predict.Row) string {
 	if c.given.Same {
 		return "one server, " + row.Group
 	}
-	if f, ok := e.Result.Context.Get("server_command"); ok {
-		return fmt.Sprintf("%s:%d", e.Result.Source.File, f.Line)
+	if f, ok := e.Context.Get("server_command"); ok {
+		return fmt.Sprintf("%s:%d", e.Source.File, f.Line)
 	}
 	if len(row.Workload.Sent) == 0 && row.Workload.Dataset == "random" && strings.HasPrefix(row.Workload.Client, "vllm") {
 		c.note("runs are taken to begin with an empty prefix cache each: where one server process served them all, say --one-server")
@@ -218,11 +217,11 @@ func (c *collector) process(e *runs.Entry, row *predict.Row) string {
 }
 
 // workload is what a result's run sent.
-func (c *collector) workload(e *runs.Entry) (*predict.Workload, error) {
+func (c *collector) workload(e *result.Entry) (*predict.Workload, error) {
 	if recs, err := e.Records(); err == nil && len(recs) > 0 {
 		return recorded(e, recs)
 	}
-	r := &e.Result
+	r := e
 	q := &question{ctx: r.Context, args: arguments(r), given: &c.given}
 	w := &predict.Workload{Client: client(r), Dataset: q.dataset(r)}
 	w.Prompts, _ = q.count("num_prompts")
@@ -251,9 +250,9 @@ func (c *collector) workload(e *runs.Entry) (*predict.Workload, error) {
 }
 
 // client says whose way of sending a run has.
-func client(r *harvest.Result) string {
+func client(r *result.Entry) string {
 	switch r.Format {
-	case harvest.FormatVLLMBlock, harvest.FormatVLLMJSON, harvest.FormatPyTorchJSON:
+	case result.FormatVLLMBlock, result.FormatVLLMJSON, result.FormatPyTorchJSON:
 		if strings.Contains(r.Context.Text("command"), "spate bench") {
 			return "spate"
 		}
@@ -264,13 +263,13 @@ func client(r *harvest.Result) string {
 
 // question asks a result's text, then the user.
 type question struct {
-	ctx   harvest.Context
+	ctx   result.Context
 	args  map[string]any // the client's command line, nil when unknown
 	given *Given
 }
 
 // arguments are the client's, nil when the text does not show them.
-func arguments(r *harvest.Result) map[string]any {
+func arguments(r *result.Entry) map[string]any {
 	f, ok := r.Context.Get("arguments")
 	if !ok {
 		return nil
@@ -295,7 +294,7 @@ func (q *question) count(name string) (int, bool) {
 }
 
 // dataset is the name the text gives, or the user's.
-func (q *question) dataset(r *harvest.Result) string {
+func (q *question) dataset(r *result.Entry) string {
 	if s := q.ctx.Text("dataset"); s != "" {
 		return s
 	}
@@ -412,7 +411,7 @@ func (q *question) arrivals(w *predict.Workload) error {
 func (q *question) stops(w *predict.Workload, format string) {
 	forbidden := q.arg("ignore_eos") == "true"
 	switch format {
-	case harvest.FormatSGLangBlock, harvest.FormatSGLangJSON, harvest.FormatLMDeployBlock, harvest.FormatLMDeployCSV:
+	case result.FormatSGLangBlock, result.FormatSGLangJSON, result.FormatLMDeployBlock, result.FormatLMDeployCSV:
 		forbidden = q.arg("disable_ignore_eos") != "true"
 	}
 	w.IgnoreEOS = forbidden || w.Output > 0 && w.Out == w.Output*w.Completed

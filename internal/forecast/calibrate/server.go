@@ -17,13 +17,13 @@ import (
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/host/enginelog"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 	"spate/internal/sim/catalog"
 	"spate/internal/sim/engineconf"
 )
 
 // recorded is the workload of one of spate's own runs: every request as it was sent.
-func recorded(e *runs.Entry, recs []call.Record) (*predict.Workload, error) {
+func recorded(e *result.Entry, recs []call.Record) (*predict.Workload, error) {
 	sent, err := predict.Recorded(recs)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func recorded(e *runs.Entry, recs []call.Record) (*predict.Workload, error) {
 var image = regexp.MustCompile(`(vllm/vllm-openai|lmsysorg/sglang|openmmlab/lmdeploy):v?(\d+\.\d+[\w.]*)`)
 
 // server is what a result's own text says about its server, then what the one log that fits it says.
-func (c *collector) server(e *runs.Entry) enginelog.Start {
+func (c *collector) server(e *result.Entry) enginelog.Start {
 	s := stated(e)
 	var fit []*Log
 	for _, l := range c.logs {
@@ -48,7 +48,7 @@ func (c *collector) server(e *runs.Entry) enginelog.Start {
 		}
 	}
 	if len(fit) > 1 {
-		fit = slices.DeleteFunc(fit, func(l *Log) bool { return l.Name != e.Result.Source.File })
+		fit = slices.DeleteFunc(fit, func(l *Log) bool { return l.Name != e.Source.File })
 	}
 	if len(fit) == 1 {
 		s.Merge(&fit[0].Server)
@@ -57,8 +57,8 @@ func (c *collector) server(e *runs.Entry) enginelog.Start {
 }
 
 // stated is what the text around a result says about its server.
-func stated(e *runs.Entry) enginelog.Start {
-	ctx := e.Result.Context
+func stated(e *result.Entry) enginelog.Start {
+	ctx := e.Context
 	s := enginelog.Start{Version: ctx.Text("engine_version"), Flags: map[string]string{}}
 	s.KVTokens = enginelog.Whole(ctx.Text("kv_cache_tokens"))
 	s.KVGiB = enginelog.Float(ctx.Text("kv_cache_memory_gib"))

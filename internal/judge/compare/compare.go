@@ -1,6 +1,6 @@
 // Package compare says whether two results differ, by how much, and how sure that is: better, same, worse
 // or cannot tell for every metric, with an interval and the smallest difference the samples could have
-// shown. It takes runs.Entry, of which the store or runs.Read has found some, and gives a Report that the
+// shown. It takes result.Entry, of which the store or runs.Read has found some, and gives a Report that the
 // files text.go, markdown.go and pipeline.go print; gate.go holds it against thresholds. There is no clock
 // and no I/O here besides reading records, so the same results give the same verdict.
 //
@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"spate/internal/call"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 )
 
 // Confidence of every interval, and the chance that a verdict of better or worse is right to be given.
@@ -41,7 +41,7 @@ const (
 
 // Sample is one run of a side. Records may be given where they are at hand; else they are read.
 type Sample struct {
-	Entry   runs.Entry
+	Entry   result.Entry
 	Records []call.Record
 }
 

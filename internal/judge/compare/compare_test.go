@@ -12,7 +12,6 @@ import (
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
 	"spate/internal/result/harvest"
-	"spate/internal/result/runs"
 )
 
 func near(t *testing.T, what string, got *float64, want, within float64) {
@@ -35,10 +34,10 @@ func block(t *testing.T, name string, lines ...string) Sample {
 	text := "============ Serving Benchmark Result ============\n" + strings.Join(lines, "\n") +
 		"\n==================================================\n"
 	h, err := harvest.Read(name, strings.NewReader(text))
-	if err != nil || len(h.Results) != 1 {
-		t.Fatalf("read block: %v, %d results", err, len(h.Results))
+	if err != nil || len(h.Entries) != 1 {
+		t.Fatalf("read block: %v, %d results", err, len(h.Entries))
 	}
-	return Sample{Entry: runs.FromResult(h.Results[0])}
+	return Sample{Entry: result.Named(h.Entries[0])}
 }
 
 func ttftBlock(t *testing.T, name, mean string) Sample {
@@ -158,7 +157,7 @@ func edit(s Sample, change func(r *result.Run)) Sample {
 	run := *s.Entry.Run
 	change(&run)
 	labels := s.Entry.Labels
-	s.Entry = runs.FromRun(&run)
+	s.Entry = result.FromRun(&run)
 	if s.Entry.Labels == nil {
 		s.Entry.Labels = labels
 	}
@@ -241,7 +240,7 @@ func TestOtherToolsWorkloads(t *testing.T) {
 		t.Errorf("other prompts: %v", err)
 	}
 	foreign := ttftBlock(t, "b", "100.00")
-	foreign.Entry.Result.Format = harvest.FormatGuideLLM
+	foreign.Entry.Format = result.FormatGuideLLM
 	base, others = sides(a, foreign)
 	if _, err := Compare(base, others, Options{}); !IsNotComparable(err) || !strings.Contains(err.Error(), "dialect") {
 		t.Errorf("another tool: %v", err)

@@ -10,8 +10,6 @@ import (
 
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
-	"spate/internal/result/harvest"
-	"spate/internal/result/runs"
 )
 
 // conditions are the reasons not to compare two groups of runs, which are comparable among themselves.
@@ -128,13 +126,13 @@ func mostly(from map[string]int) string {
 var told = []string{"model", "dataset", "num_prompts", "request_rate", "max_concurrency", "input_len", "output_len"}
 
 // contextDifferences compares what is known around figures where at least one result is not spate's own.
-func contextDifferences(a, b *runs.Entry) []string {
+func contextDifferences(a, b *result.Entry) []string {
 	var out []string
 	if x, y := dialect(a), dialect(b); x != y {
 		out = append(out, fmt.Sprintf("dialect: %s has %s figures, %s has %s ones, and they do not define and count alike", a.Name, x, b.Name, y))
 	}
 	for _, name := range told {
-		x, y := a.Result.Context.Text(name), b.Result.Context.Text(name)
+		x, y := a.Context.Text(name), b.Context.Text(name)
 		if x != "" && y != "" && x != y {
 			out = append(out, fmt.Sprintf("workload: %s is %s in %s and %s in %s", name, x, a.Name, y, b.Name))
 		}
@@ -147,18 +145,18 @@ func contextDifferences(a, b *runs.Entry) []string {
 	return out
 }
 
-func perRequest(e *runs.Entry, name string) (float64, bool) {
+func perRequest(e *result.Entry, name string) (float64, bool) {
 	total, ok := e.Float(name)
 	n, okN := e.Float("completed")
 	return total / n, ok && okN && n > 0
 }
 
 // dialect is whose definitions a result's figures follow. Spate's are vLLM's.
-func dialect(e *runs.Entry) string {
-	switch f := e.Result.Format; f {
-	case harvest.FormatVLLMBlock, harvest.FormatVLLMJSON, harvest.FormatPyTorchJSON, harvest.FormatSpate:
+func dialect(e *result.Entry) string {
+	switch f := e.Format; f {
+	case result.FormatVLLMBlock, result.FormatVLLMJSON, result.FormatPyTorchJSON, result.FormatSpate:
 		return "vLLM's"
-	case harvest.FormatGenAIPerfJSON, harvest.FormatGenAIPerfCSV, harvest.FormatAIPerfJSON, harvest.FormatAIPerfCSV:
+	case result.FormatGenAIPerfJSON, result.FormatGenAIPerfCSV, result.FormatAIPerfJSON, result.FormatAIPerfCSV:
 		return "AIPerf's"
 	default:
 		tool, _, _ := strings.Cut(f, "-")

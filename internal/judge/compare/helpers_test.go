@@ -11,7 +11,6 @@ import (
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/stats"
 	"spate/internal/result"
-	"spate/internal/result/runs"
 	"spate/internal/rng"
 )
 
@@ -83,7 +82,7 @@ func sampleOf(name string, recs []call.Record, slots int) Sample {
 		Plan: result.NewPlan(metrics.Run{MaxConcurrency: slots, Tokenizer: true, NoSteady: true}, "closed loop of "+fmt.Sprint(slots)),
 	}
 	summarize(run, recs)
-	return Sample{Entry: runs.FromRun(run), Records: recs}
+	return Sample{Entry: result.FromRun(run), Records: recs}
 }
 
 func sides(a, b Sample) (Side, []Side) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"spate/internal/judge/stats"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 )
 
 // source is where the uncertainty of a comparison comes from.
@@ -79,11 +79,11 @@ func identical(tests []*test) bool {
 
 func shown(name string, group []*measured) Shown {
 	s := Shown{Name: name}
-	var entries []*runs.Entry
+	var entries []*result.Entry
 	for _, t := range group {
 		s.Runs, entries = append(s.Runs, t.entry.ID), append(entries, t.entry)
 	}
-	s.Grades = runs.Count(entries)
+	s.Grades = result.Count(entries)
 	return s
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"spate/internal/judge/stats"
 	"spate/internal/result"
-	"spate/internal/result/runs"
 )
 
 // noiseSchema is the version of noise files.
@@ -156,7 +155,7 @@ func (p *Place) add(name string, squares float64, df int) {
 }
 
 // place finds the entry of a run, or makes it.
-func (n *Noise) place(e *runs.Entry) *Place {
+func (n *Noise) place(e *result.Entry) *Place {
 	host, server, workload := whereabouts(e.Run)
 	for i := range n.Places {
 		if p := &n.Places[i]; p.Host == host && p.Server == server && p.Workload == workload {

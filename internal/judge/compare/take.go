@@ -11,13 +11,12 @@ import (
 	"spate/internal/figure"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/stats"
-	"spate/internal/result/harvest"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 )
 
 // measured is what a comparison needs of one run. Without records only values are filled.
 type measured struct {
-	entry  *runs.Entry
+	entry  *result.Entry
 	values map[string]float64 // by metric
 	slots  []slot             // measured requests in dispatch order; nil without records
 	lat    map[string]stats.Groups
@@ -35,7 +34,7 @@ func (t *measured) setting() string {
 	if t.entry.Run != nil && t.entry.Run.Plan.Text != "" {
 		return t.entry.Run.Plan.Text
 	}
-	if l := harvest.Label(&t.entry.Result); l != "" {
+	if l := t.entry.Label(); l != "" {
 		return l
 	}
 	return t.entry.Name
@@ -76,7 +75,7 @@ func (t *measured) counts() {
 	ok, haveOK := t.entry.Float("completed")
 	failed, haveFailed := t.entry.Float("failed")
 	if !haveFailed {
-		asked, err := strconv.ParseFloat(t.entry.Result.Context.Text("num_prompts"), 64)
+		asked, err := strconv.ParseFloat(t.entry.Context.Text("num_prompts"), 64)
 		if haveFailed = err == nil && asked >= ok; haveFailed {
 			failed = asked - ok
 		}

@@ -34,10 +34,10 @@ func TestReports(t *testing.T) {
 			}
 			defer f.Close() //nolint:errcheck // read only
 			set, err := harvest.Read(c.file, f)
-			if err != nil || len(set.Results) != 1 {
+			if err != nil || len(set.Entries) != 1 {
 				t.Fatalf("%+v, %v, want one result", set, err)
 			}
-			got := Of(&set.Results[0], nil)
+			got := Of(&set.Entries[0])
 			same := len(got) == len(c.wants)
 			for i := range got {
 				same = same && got[i].Name == c.wants[i].name && got[i].Confidence == c.wants[i].sure

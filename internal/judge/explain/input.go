@@ -17,7 +17,6 @@ import (
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
-	"spate/internal/result/harvest"
 )
 
 // Input is what is known of a run. Zero, nil and empty mean "not known".
@@ -69,51 +68,45 @@ type Look struct {
 	KV               float64 // used share of the cache; negative when unknown
 }
 
-// Of explains a result; run is nil when it is another tool's. It is what reports call.
-func Of(r *harvest.Result, run *result.Run) []Cause { return Explain(From(r, run)) }
+// Of explains a result. It is what reports call.
+func Of(e *result.Entry) []Cause { return Explain(From(e)) }
 
 // From gathers what is known of a result, with its records and series where there are any that can be read; what
 // cannot be is not known.
-func From(r *harvest.Result, run *result.Run) Input {
-	if run == nil || run.Dir == "" {
-		return from(r, run, nil)
+func From(e *result.Entry) Input {
+	if e.Run == nil || e.Run.Dir == "" {
+		return from(e, nil)
 	}
-	return from(r, run, recorder.Each(filepath.Join(run.Dir, result.RecordsFile)))
+	return from(e, recorder.Each(filepath.Join(e.Run.Dir, result.RecordsFile)))
 }
 
 // Brief explains a result without going through its records, which takes seconds when there are a hundred thousand.
-func Brief(r *harvest.Result, run *result.Run) []Cause { return Explain(from(r, run, nil)) }
+func Brief(e *result.Entry) []Cause { return Explain(from(e, nil)) }
 
-func from(r *harvest.Result, run *result.Run, recs iter.Seq[*call.Record]) Input {
-	in := fromFigures(known{r, run})
-	in.addLog(r.EngineLog)
-	if run == nil {
+func from(e *result.Entry, recs iter.Seq[*call.Record]) Input {
+	in := fromFigures(e)
+	in.addLog(e.EngineLog)
+	if e.Run == nil {
 		return in
 	}
 	var samples []observe.Sample
-	if run.Dir != "" {
-		samples, _ = observe.ReadSamples(run.Dir)
+	if e.Run.Dir != "" {
+		samples, _ = observe.ReadSamples(e.Run.Dir)
 	}
-	in.AddRun(run, recs, samples)
+	in.AddRun(e.Run, recs, samples)
 	return in
 }
 
-// known is a result and, where spate made it, its run.
-type known struct {
-	*harvest.Result
-	run *result.Run
-}
-
 // setting is a label or, where there is none of that name, a fact from the result's context.
-func (k known) setting(name string) string {
-	if k.run != nil && k.run.Labels[name] != "" {
-		return k.run.Labels[name]
+func setting(e *result.Entry, name string) string {
+	if e.Run != nil && e.Run.Labels[name] != "" {
+		return e.Run.Labels[name]
 	}
-	return k.Context.Text(name)
+	return e.Context.Text(name)
 }
 
 // fromFigures takes what a summary printed by any tool tells.
-func fromFigures(e known) Input {
+func fromFigures(e *result.Entry) Input {
 	num := func(name string) float64 {
 		v, _ := e.Metrics.Float(name)
 		return v
@@ -133,7 +126,7 @@ func fromFigures(e known) Input {
 	}
 	in.Prompts = int(number(e, "num_prompts"))
 	in.Cap = int(number(e, "max_concurrency"))
-	switch rate := strings.ToLower(e.setting("request_rate")); {
+	switch rate := strings.ToLower(setting(e, "request_rate")); {
 	case rate == "inf" || rate == "" && in.Prompts > 0:
 		in.Burst = in.Cap == 0 // vLLM's client sends all at once when no rate is given
 	default:
@@ -151,8 +144,8 @@ func fromFigures(e known) Input {
 }
 
 // number is a setting that is a number, 0 otherwise.
-func number(e known, name string) float64 {
-	v, err := strconv.ParseFloat(e.setting(name), 64)
+func number(e *result.Entry, name string) float64 {
+	v, err := strconv.ParseFloat(setting(e, name), 64)
 	if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
 		return 0
 	}
@@ -160,8 +153,8 @@ func number(e known, name string) float64 {
 }
 
 // shares reports whether the workload repeats beginnings on purpose.
-func shares(e known) bool {
-	name := e.setting("dataset")
+func shares(e *result.Entry) bool {
+	name := setting(e, "dataset")
 	return name == "sonnet" || name == "prefix_repetition" || name == "generated-shared-prefix" || number(e, "random_prefix_len") > 0
 }
 

@@ -13,7 +13,6 @@ import (
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
-	"spate/internal/result/harvest"
 	"spate/internal/sim/cluster"
 	"spate/internal/sim/kv"
 )
@@ -111,8 +110,8 @@ func (s scene) seen(res *cluster.Result) Input {
 	samples := counters(res)
 	run.Observe(samples, nil, 0)
 	run.Verdict = verdict.Judge(verdict.Input{Summary: run.Summary, Self: &verdict.Self{StampLagP99: s.stamps}, Settings: run.Plan.Judge})
-	r := harvest.FromRun(run)
-	in := From(&r, run)
+	r := result.FromRun(run)
+	in := From(&r)
 	in.AddRun(run, call.List(recs).All(), samples)
 	return in
 }

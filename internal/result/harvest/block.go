@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"spate/internal/figure"
+	"spate/internal/result"
 )
 
 // The result block that vLLM's client prints, and those of its descendants: a title between equals
@@ -102,10 +103,10 @@ func rowName(label string) (name string, ok bool) {
 
 // block is a result block being read.
 type block struct {
-	source   Source
-	metrics  Figures
-	extra    Figures
-	problems []Problem
+	source   result.Source
+	metrics  result.Figures
+	extra    result.Figures
+	problems []result.Problem
 	headless bool
 	noise    int // lines in a row that are no part of it
 	tab      int // columns before the title: a log's prefix
@@ -119,7 +120,7 @@ func beginBlock(file, text string, line int) *block {
 	if !blockTitle.MatchString(text) {
 		return nil
 	}
-	return &block{source: Source{File: file, Line: line}, tab: blockTitle.FindStringIndex(text)[0]}
+	return &block{source: result.Source{File: file, Line: line}, tab: blockTitle.FindStringIndex(text)[0]}
 }
 
 // beginHeadless recognises a row of a block whose title is lost.
@@ -132,7 +133,7 @@ func beginHeadless(file, text string, line int) *block {
 	if !ok || !slices.Contains(openers, name) && !latencyRow.MatchString(label) {
 		return nil
 	}
-	b := &block{source: Source{File: file, Line: line}, headless: true}
+	b := &block{source: result.Source{File: file, Line: line}, headless: true}
 	b.row(label, value, line)
 	return b
 }
@@ -171,7 +172,7 @@ func (b *block) take(text string, line int) (mine, end bool) {
 	}
 	if ok && value != "" && strings.LastIndex(text, value) == b.tab+labelWidth+1 {
 		b.noise = 0
-		b.extra.set(Figure{Name: label, Text: value, Word: !printed.MatchString(value)})
+		b.extra.Set(result.NewPrinted(label, value, ""))
 		return true, false
 	}
 	b.noise++
@@ -212,37 +213,37 @@ func (b *block) row(label, value string, line int) {
 		b.damaged(line, fmt.Sprintf("row %q comes twice, as %s and %s; the first is kept", label+":", old.Text, value))
 		return
 	}
-	into.set(Figure{Name: name, Text: value, Word: word})
+	into.Set(result.NewPrinted(name, value, ""))
 	b.source.EndLine = line
 }
 
 func (b *block) damaged(line int, text string) {
-	b.problems = append(b.problems, Problem{File: b.source.File, Line: line, Kind: Damaged, Text: text})
+	b.problems = append(b.problems, result.Problem{File: b.source.File, Line: line, Kind: result.Damaged, Text: text})
 }
 
 // result is the block as far as it was read; ok is false when that is nothing. whole says that its end
 // was seen.
-func (b *block) result(whole bool) (Result, bool) {
+func (b *block) result(whole bool) (result.Entry, bool) {
 	if len(b.metrics) < 3 && b.headless {
-		return Result{}, false
+		return result.Entry{}, false
 	}
-	r := Result{Source: b.source, Format: b.format(), Metrics: b.metrics, Extra: b.extra, Problems: b.problems}
-	add := func(kind Kind, text string) {
-		r.Problems = append(r.Problems, Problem{File: b.source.File, Line: b.source.Line, Kind: kind, Text: text})
+	r := result.Entry{Source: b.source, Format: b.format(), Metrics: b.metrics, Extra: b.extra, Problems: b.problems}
+	add := func(kind result.Kind, text string) {
+		r.Problems = append(r.Problems, result.Problem{File: b.source.File, Line: b.source.Line, Kind: kind, Text: text})
 	}
 	switch {
 	case b.headless:
-		add(Truncated, "result block without its title: what stood above this row is lost")
+		add(result.Truncated, "result block without its title: what stood above this row is lost")
 	case len(b.metrics) == 0:
-		add(Damaged, "result block without rows")
+		add(result.Damaged, "result block without rows")
 	}
 	if !whole {
-		add(Truncated, fmt.Sprintf("result block without its end, %d rows kept", len(b.metrics)))
+		add(result.Truncated, fmt.Sprintf("result block without its end, %d rows kept", len(b.metrics)))
 	}
 	if whole && !b.headless && len(b.metrics) > 0 {
 		for _, name := range []string{"completed", "duration", "request_throughput"} {
 			if _, ok := b.metrics.Get(name); !ok {
-				add(Damaged, "result block has no row for "+name)
+				add(result.Damaged, "result block has no row for "+name)
 			}
 		}
 	}
@@ -256,14 +257,14 @@ func (b *block) format() string {
 	}
 	switch {
 	case has("user_throughput", "num_prompts"):
-		return FormatTRTBlock
+		return result.FormatTRTBlock
 	case has("backend", "total_output_tokens_retokenized"):
 		if has("concurrency", "max_concurrency", "max_output_tokens_per_s", "total_token_throughput", "accept_length", "p90_ttft_ms", "max_itl_ms") {
-			return FormatSGLangBlock
+			return result.FormatSGLangBlock
 		}
-		return FormatLMDeployBlock
+		return result.FormatLMDeployBlock
 	}
-	return FormatVLLMBlock
+	return result.FormatVLLMBlock
 }
 
 // shorten cuts a text for a message.

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"spate/internal/result"
 )
 
 // collector gathers what lines outside results say, and tells it of the results that follow.
@@ -31,8 +33,8 @@ type running struct {
 	cmd    *command
 	names  []argument // of its Namespace
 	nsLine int
-	facts  Context
-	errors []Fact
+	facts  result.Context
+	errors []result.Fact
 }
 
 // The signs that a run begins, in the order a driver script, a shell and the client print them.
@@ -55,8 +57,8 @@ type server struct {
 	path   []heading // headings above the launch
 	used   bool      // a result has it
 	ready  bool      // it was seen alive
-	errors []Fact
-	facts  Context
+	errors []result.Fact
+	facts  result.Context
 }
 
 // hint is a line such as "num_prompts: 1, 2, 4": one value for all results below, or one for each.
@@ -140,9 +142,9 @@ func (s *scanner) context(text string, line int) {
 	}
 	if m := driverLine.FindStringSubmatch(text); m != nil {
 		s.began(byDriver, line)
-		c.run.facts.set(Fact{"driver_line", m[1], "driver", line})
+		c.run.facts.Set(result.Fact{Name: "driver_line", Value: m[1], From: "driver", Line: line})
 		if m[2] != "" {
-			c.run.facts.set(Fact{"backend", m[2], "driver", line})
+			c.run.facts.Set(result.Fact{Name: "backend", Value: m[2], From: "driver", Line: line})
 		}
 	}
 }
@@ -178,7 +180,7 @@ func (s *scanner) namespace(text string, line int) bool {
 	s.began(byNamespace, line)
 	s.ctx.run.names, s.ctx.run.nsLine = args, line
 	if !whole {
-		s.problem(line, Damaged, "Namespace(...) has no end; the arguments before the cut are kept")
+		s.problem(line, result.Damaged, "Namespace(...) has no end; the arguments before the cut are kept")
 	}
 	return true
 }
@@ -250,7 +252,7 @@ func (c *collector) runLine(text string, line int) bool {
 			continue
 		}
 		if m := l.find.FindStringSubmatch(text); m != nil {
-			c.run.facts.set(Fact{l.name, printedValue(m[1]), "client output", line})
+			c.run.facts.Set(result.Fact{Name: l.name, Value: printedValue(m[1]), From: "client output", Line: line})
 			return true
 		}
 	}
@@ -293,7 +295,7 @@ func (c *collector) serverLine(text string, line int) bool {
 			continue
 		}
 		if m := l.find.FindStringSubmatch(text); m != nil {
-			c.server.facts.set(Fact{l.name, printedValue(strings.ReplaceAll(m[1], ",", "")), "server output", line})
+			c.server.facts.Set(result.Fact{Name: l.name, Value: printedValue(strings.ReplaceAll(m[1], ",", "")), From: "server output", Line: line})
 			return true
 		}
 	}
@@ -315,7 +317,7 @@ func (s *server) memory(used, total string, line int) {
 			list = append(slices.Clone(seen), entry)
 		}
 	}
-	s.facts.set(Fact{"gpu_memory_mib", list, "nvidia-smi", line})
+	s.facts.Set(result.Fact{Name: "gpu_memory_mib", Value: list, From: "nvidia-smi", Line: line})
 }
 
 // trouble takes a line that says something failed.
@@ -330,7 +332,7 @@ func (c *collector) trouble(text string, line int) {
 			return
 		}
 	}
-	fact := Fact{"error", m[1], "error message", line}
+	fact := result.Fact{Name: "error", Value: m[1], From: "error message", Line: line}
 	switch {
 	case c.run.rank > 0:
 		c.run.errors = appendFew(c.run.errors, fact)
@@ -339,7 +341,7 @@ func (c *collector) trouble(text string, line int) {
 	}
 }
 
-func appendFew(list []Fact, f Fact) []Fact {
+func appendFew(list []result.Fact, f result.Fact) []result.Fact {
 	if len(list) >= 8 {
 		return list
 	}
@@ -348,29 +350,29 @@ func appendFew(list []Fact, f Fact) []Fact {
 
 // failedLaunch is the launch that ended in an error, if the latest did. atResult: a result comes next,
 // so that a server without an error did start.
-func (c *collector) failedLaunch(atResult bool) *Result {
+func (c *collector) failedLaunch(atResult bool) *result.Entry {
 	l := c.server.launch
 	if l == nil || c.server.used || len(c.server.errors) == 0 {
 		return nil
 	}
-	r := &Result{Source: Source{File: c.file, Line: l.line}, Format: FormatFailedLaunch, Launch: &l.text}
+	r := &result.Entry{Source: result.Source{File: c.file, Line: l.line}, Format: result.FormatFailedLaunch, Launch: &l.text}
 	r.Error = fmt.Sprint(c.server.errors[0].Value)
 	r.Source.EndLine = c.server.errors[len(c.server.errors)-1].Line
 	c.addHeadings(r)
 	r.Context = append(r.Context, c.server.facts...)
-	r.Context.set(Fact{"error", r.Error, "error message", c.server.errors[0].Line})
+	r.Context.Set(result.Fact{Name: "error", Value: r.Error, From: "error message", Line: c.server.errors[0].Line})
 	if len(c.server.errors) > 1 {
 		var later []string
 		for _, e := range c.server.errors[1:] {
 			later = append(later, fmt.Sprint(e.Value))
 		}
-		r.Context.set(Fact{"later_errors", later, "error message", c.server.errors[1].Line})
+		r.Context.Set(result.Fact{Name: "later_errors", Value: later, From: "error message", Line: c.server.errors[1].Line})
 	}
 	if args := flagsOf(l.text); len(args) > 0 {
-		r.Context.set(Fact{"server_arguments", argumentMap(args), "launch command", l.line})
+		r.Context.Set(result.Fact{Name: "server_arguments", Value: argumentMap(args), From: "launch command", Line: l.line})
 	}
 	if atResult {
-		r.Problems = append(r.Problems, Problem{c.file, l.line, Note, "a result follows this failed start without another launch; it is not tied to it"})
+		r.Problems = append(r.Problems, result.Problem{File: c.file, Line: l.line, Kind: result.Note, Text: "a result follows this failed start without another launch; it is not tied to it"})
 	}
 	c.server = server{}
 	return r

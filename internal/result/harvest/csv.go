@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"spate/internal/result"
 )
 
 // csvTable is a CSV table being read: LMDeploy's, one result per row, or GenAI-Perf's and AIPerf's, one
@@ -12,9 +14,9 @@ import (
 type csvTable struct {
 	header []string
 	line   int
-	metric bool   // rows are metrics
-	result Result // of the rows so far, when they are metrics
-	blank  int    // empty lines since the latest row
+	metric bool         // rows are metrics
+	result result.Entry // of the rows so far, when they are metrics
+	blank  int          // empty lines since the latest row
 }
 
 const lmdeployHeader = "backend,dataset_name,sharegpt_output_len,"
@@ -26,9 +28,9 @@ func beginTable(text string) *csvTable {
 		return &csvTable{header: splitCSV(text)}
 	case strings.HasPrefix(text, "Metric,avg,"):
 		t := &csvTable{header: splitCSV(text), metric: true}
-		t.result.Format = FormatGenAIPerfCSV
+		t.result.Format = result.FormatGenAIPerfCSV
 		if strings.HasPrefix(text, "Metric,avg,min,max,p1,") || strings.HasSuffix(text, ",std") {
-			t.result.Format = FormatAIPerfCSV
+			t.result.Format = result.FormatAIPerfCSV
 		}
 		return t
 	}
@@ -56,7 +58,7 @@ func (s *scanner) inTable(text string, line int) bool {
 		}
 		s.endAll(line)
 		t.line = line
-		t.result.Source = Source{File: s.file, Line: line}
+		t.result.Source = result.Source{File: s.file, Line: line}
 		s.table = t
 		return true
 	}
@@ -90,7 +92,7 @@ func (s *scanner) inTable(text string, line int) bool {
 var csvMetricName = regexp.MustCompile(`^([A-Za-z][\w \-/]*?)(?: \(([^)]*)\))?$`)
 
 // csvMetric takes a row of statistics; it reports whether it is one.
-func csvMetric(r *Result, header, fields []string) bool {
+func csvMetric(r *result.Entry, header, fields []string) bool {
 	m := csvMetricName.FindStringSubmatch(fields[0])
 	if m == nil {
 		return false
@@ -106,7 +108,7 @@ func csvMetric(r *Result, header, fields []string) bool {
 			continue
 		}
 		numbers++
-		nvidiaFigure(r, metric, header[i], m[2], Figure{Text: value})
+		nvidiaFigure(r, metric, header[i], m[2], result.NewPrinted("", value, ""))
 	}
 	return numbers > 0
 }
@@ -118,7 +120,7 @@ func (s *scanner) endTable() {
 		return
 	}
 	if len(t.result.Metrics) == 0 {
-		s.problem(t.line, Truncated, "CSV table without rows")
+		s.problem(t.line, result.Truncated, "CSV table without rows")
 		return
 	}
 	s.keep(t.result)
@@ -132,10 +134,10 @@ func (s *scanner) csvResult(t *csvTable, text string, line int) bool {
 		return false
 	}
 	if len(fields) != len(t.header) {
-		s.problem(line, Damaged, fmt.Sprintf("row of %d fields under a header of %d", len(fields), len(t.header)))
+		s.problem(line, result.Damaged, fmt.Sprintf("row of %d fields under a header of %d", len(fields), len(t.header)))
 		return true
 	}
-	r := Result{Source: Source{File: s.file, Line: line, EndLine: line}, Format: FormatLMDeployCSV}
+	r := result.Entry{Source: result.Source{File: s.file, Line: line, EndLine: line}, Format: result.FormatLMDeployCSV}
 	for i, name := range t.header {
 		csvField(&r, s.file, name, fields[i], line)
 	}
@@ -146,12 +148,12 @@ func (s *scanner) csvResult(t *csvTable, text string, line int) bool {
 	return true
 }
 
-func csvField(r *Result, file, name, value string, line int) {
+func csvField(r *result.Entry, file, name, value string, line int) {
 	if value == "" || value == "None" {
 		return
 	}
 	if fact, ok := servingContext[name]; ok {
-		r.Context.propose(Fact{fact, printedValue(value), "file: " + name, line})
+		r.Context.Propose(result.Fact{Name: fact, Value: printedValue(value), From: "file: " + name, Line: line})
 		if name != "backend" && name != "request_rate" {
 			return
 		}
@@ -162,8 +164,8 @@ func csvField(r *Result, file, name, value string, line int) {
 	}
 	word := !printed.MatchString(value)
 	if word && name != "backend" && name != "request_rate" && !printedWord.MatchString(value) {
-		r.Problems = append(r.Problems, Problem{file, line, Damaged, fmt.Sprintf("column %s has %q where a number belongs", name, shorten(value, 40))})
+		r.Problems = append(r.Problems, result.Problem{File: file, Line: line, Kind: result.Damaged, Text: fmt.Sprintf("column %s has %q where a number belongs", name, shorten(value, 40))})
 		return
 	}
-	r.Metrics.set(Figure{Name: key, Text: value, Word: word, From: from})
+	r.Metrics.Set(result.NewPrinted(key, value, from))
 }

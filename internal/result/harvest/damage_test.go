@@ -3,6 +3,8 @@ package harvest
 import (
 	"strings"
 	"testing"
+
+	"spate/internal/result"
 )
 
 // A block of 13 lines whose figures agree.
@@ -31,43 +33,43 @@ func TestDamage(t *testing.T) {
 		name    string
 		text    string
 		results int
-		kind    Kind
+		kind    result.Kind
 		line    int
 		says    string
 	}{
 		{"whole", smallBlock, 1, "", 0, ""},
 		{"whole object", smallJSON, 1, "", 0, ""},
-		{"end missing", "x\n" + strings.Join(lines[:9], ""), 1, Truncated, 2, "without its end, 7 rows kept"},
-		{"cut by the next", strings.Join(lines[:6], "") + smallBlock, 2, Truncated, 1, "without its end, 5 rows kept"},
-		{"cut by a command", strings.Join(lines[:6], "") + "vllm bench serve --num-prompts 8\n" + smallBlock, 2, Truncated, 1, "without its end"},
-		{"cut by a heading", strings.Join(lines[:6], "") + "## next\n" + smallBlock, 2, Truncated, 1, "without its end"},
-		{"title missing", strings.Join(lines[2:], ""), 1, Truncated, 1, "without its title"},
+		{"end missing", "x\n" + strings.Join(lines[:9], ""), 1, result.Truncated, 2, "without its end, 7 rows kept"},
+		{"cut by the next", strings.Join(lines[:6], "") + smallBlock, 2, result.Truncated, 1, "without its end, 5 rows kept"},
+		{"cut by a command", strings.Join(lines[:6], "") + "vllm bench serve --num-prompts 8\n" + smallBlock, 2, result.Truncated, 1, "without its end"},
+		{"cut by a heading", strings.Join(lines[:6], "") + "## next\n" + smallBlock, 2, result.Truncated, 1, "without its end"},
+		{"title missing", strings.Join(lines[2:], ""), 1, result.Truncated, 1, "without its title"},
 		{"two rows are no block", lines[9] + lines[10] + "\nmore text\n", 0, "", 0, ""},
-		{"row without value", strings.Replace(smallBlock, "54.00     ", "", 1), 1, Damaged, 11, `row "Median TTFT (ms):" has no value`},
-		{"row with rubbish", strings.Replace(smallBlock, "54.00     ", "5#.00", 1), 1, Damaged, 11, `"5#.00" where a number belongs`},
-		{"row twice", strings.Replace(smallBlock, lines[10], lines[10]+"Median TTFT (ms): 99.00\n", 1), 1, Damaged, 12, "comes twice"},
-		{"row missing", strings.Replace(smallBlock, lines[2], "", 1), 1, Damaged, 1, "no row for duration"},
-		{"title alone", lines[0] + lines[12], 1, Damaged, 1, "without rows"},
-		{"rate wrong in the last digit", strings.Replace(smallBlock, "64.00", "64.03", 1), 1, Violated, 1, "output_throughput is 64.03"},
-		{"rate of coarse numbers", `{"completed": 1, "duration": 0.3, "request_throughput": 5.5, "mean_ttft_ms": 10}`, 1, Violated, 1, "completed / duration is 3.33333"},
+		{"row without value", strings.Replace(smallBlock, "54.00     ", "", 1), 1, result.Damaged, 11, `row "Median TTFT (ms):" has no value`},
+		{"row with rubbish", strings.Replace(smallBlock, "54.00     ", "5#.00", 1), 1, result.Damaged, 11, `"5#.00" where a number belongs`},
+		{"row twice", strings.Replace(smallBlock, lines[10], lines[10]+"Median TTFT (ms): 99.00\n", 1), 1, result.Damaged, 12, "comes twice"},
+		{"row missing", strings.Replace(smallBlock, lines[2], "", 1), 1, result.Damaged, 1, "no row for duration"},
+		{"title alone", lines[0] + lines[12], 1, result.Damaged, 1, "without rows"},
+		{"rate wrong in the last digit", strings.Replace(smallBlock, "64.00", "64.03", 1), 1, result.Violated, 1, "output_throughput is 64.03"},
+		{"rate of coarse numbers", `{"completed": 1, "duration": 0.3, "request_throughput": 5.5, "mean_ttft_ms": 10}`, 1, result.Violated, 1, "completed / duration is 3.33333"},
 		{"rate right within rounding", strings.Replace(smallBlock, "64.00", "64.02", 1), 1, "", 0, ""},
-		{"percentiles out of order", strings.Replace(smallBlock, "71.20", "51.20", 1), 1, Violated, 1, "p99_ttft_ms (51.20) is below median_ttft_ms (54.00)"},
-		{"more than asked for", "vllm bench serve --num-prompts 4\n" + smallBlock, 1, Violated, 2, "8 requests completed of 4"},
-		{"fewer than asked for", "vllm bench serve --num-prompts 10\n" + smallBlock, 1, Note, 2, "8 of 10 requests completed"},
-		{"list that does not fit", "num_prompts: 4, 8\n" + smallBlock, 1, Note, 2, "position 1 of 2 in the list above on line 1 has 4: the list does not fit"},
-		{"other input than announced", "#Input tokens: 4000\n" + smallBlock, 1, Violated, 2, "4000 were announced"},
-		{"object cut", `{"duration": 16.0, "completed": 8, "request_throughput": 0.5, "mean_ttft_`, 1, Truncated, 1, "not whole: it breaks off on line 1"},
-		{"object cut early", `{"duration": 16.0, "completed": 8, "mean_`, 0, Damaged, 1, "looks like a result"},
-		{"object broken", strings.Replace(smallJSON, `4096,`, `4096`, 1) + smallJSON, 1, Damaged, 1, "cannot be read"},
-		{"object cut by an object", "{\n \"duration\": 16.0,\n \"completed\": 8,\n" + smallJSON, 1, Damaged, 1, "breaks off on line 4"},
-		{"object cut by a block", "{\n \"duration\": 16.0,\n \"completed\": 8,\n" + smallBlock, 1, Damaged, 1, "breaks off on line 4"},
-		{"unknown object", `{"duration": 3.5, "completed": 2, "sausages": 7}`, 0, Note, 1, "no form known"},
-		{"strange number", strings.Replace(smallJSON, "64.0", "6.4.0", 1), 1, Truncated, 1, "breaks off on line 2"},
-		{"short CSV row", lmdeployHeader + "completed\nvllm,random,,8\nvllm,random,\n", 1, Damaged, 3, "row of 3 fields under a header of 4"},
-		{"CSV rubbish", lmdeployHeader + "completed\nvllm,random,,many\n", 1, Damaged, 2, `column completed has "many"`},
-		{"CSV header only", "Metric,avg,min\n\n\n", 0, Truncated, 1, "without rows"},
-		{"Namespace cut", "Namespace(num_prompts=8, model='m\n" + smallBlock, 1, Damaged, 1, "has no end"},
-		{"run without result", "Namespace(num_prompts=8)\nValueError: no\nNamespace(num_prompts=8)\n" + smallBlock, 1, Note, 1, `it said "ValueError: no" on line 2`},
+		{"percentiles out of order", strings.Replace(smallBlock, "71.20", "51.20", 1), 1, result.Violated, 1, "p99_ttft_ms (51.20) is below median_ttft_ms (54.00)"},
+		{"more than asked for", "vllm bench serve --num-prompts 4\n" + smallBlock, 1, result.Violated, 2, "8 requests completed of 4"},
+		{"fewer than asked for", "vllm bench serve --num-prompts 10\n" + smallBlock, 1, result.Note, 2, "8 of 10 requests completed"},
+		{"list that does not fit", "num_prompts: 4, 8\n" + smallBlock, 1, result.Note, 2, "position 1 of 2 in the list above on line 1 has 4: the list does not fit"},
+		{"other input than announced", "#Input tokens: 4000\n" + smallBlock, 1, result.Violated, 2, "4000 were announced"},
+		{"object cut", `{"duration": 16.0, "completed": 8, "request_throughput": 0.5, "mean_ttft_`, 1, result.Truncated, 1, "not whole: it breaks off on line 1"},
+		{"object cut early", `{"duration": 16.0, "completed": 8, "mean_`, 0, result.Damaged, 1, "looks like a result"},
+		{"object broken", strings.Replace(smallJSON, `4096,`, `4096`, 1) + smallJSON, 1, result.Damaged, 1, "cannot be read"},
+		{"object cut by an object", "{\n \"duration\": 16.0,\n \"completed\": 8,\n" + smallJSON, 1, result.Damaged, 1, "breaks off on line 4"},
+		{"object cut by a block", "{\n \"duration\": 16.0,\n \"completed\": 8,\n" + smallBlock, 1, result.Damaged, 1, "breaks off on line 4"},
+		{"unknown object", `{"duration": 3.5, "completed": 2, "sausages": 7}`, 0, result.Note, 1, "no form known"},
+		{"strange number", strings.Replace(smallJSON, "64.0", "6.4.0", 1), 1, result.Truncated, 1, "breaks off on line 2"},
+		{"short CSV row", lmdeployHeader + "completed\nvllm,random,,8\nvllm,random,\n", 1, result.Damaged, 3, "row of 3 fields under a header of 4"},
+		{"CSV rubbish", lmdeployHeader + "completed\nvllm,random,,many\n", 1, result.Damaged, 2, `column completed has "many"`},
+		{"CSV header only", "Metric,avg,min\n\n\n", 0, result.Truncated, 1, "without rows"},
+		{"Namespace cut", "Namespace(num_prompts=8, model='m\n" + smallBlock, 1, result.Damaged, 1, "has no end"},
+		{"run without result", "Namespace(num_prompts=8)\nValueError: no\nNamespace(num_prompts=8)\n" + smallBlock, 1, result.Note, 1, `it said "ValueError: no" on line 2`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -75,10 +77,10 @@ func TestDamage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(h.Results) != tt.results {
-				t.Errorf("%d results, want %d", len(h.Results), tt.results)
+			if len(h.Entries) != tt.results {
+				t.Errorf("%d results, want %d", len(h.Entries), tt.results)
 			}
-			var all []Problem
+			var all []result.Problem
 			for p := range h.All() {
 				all = append(all, p)
 			}
@@ -126,7 +128,7 @@ func TestLaunches(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got []string
-			for _, r := range h.Results {
+			for _, r := range h.Entries {
 				line := r.Format
 				if r.Launch != nil {
 					line += " " + *r.Launch
@@ -151,7 +153,7 @@ func TestPositions(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, r := range h.Results {
+	for _, r := range h.Entries {
 		f, _ := r.Context.Get("num_prompts")
 		got = append(got, r.Context.Text("num_prompts")+" "+f.From+" "+r.Context.Text("input_len"))
 	}
@@ -174,11 +176,11 @@ func TestEngineLinesFindTheirRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(h.Results) != 2 || len(h.Results[0].EngineLog) != 5 || len(h.Results[1].EngineLog) != 1 {
-		t.Fatalf("%d results with %d and %d lines", len(h.Results), len(h.Results[0].EngineLog), len(h.Results[1].EngineLog))
+	if len(h.Entries) != 2 || len(h.Entries[0].EngineLog) != 5 || len(h.Entries[1].EngineLog) != 1 {
+		t.Fatalf("%d results with %d and %d lines", len(h.Entries), len(h.Entries[0].EngineLog), len(h.Entries[1].EngineLog))
 	}
 	if h.Bad() != 0 {
-		t.Errorf("problems %v", h.Results[0].Problems)
+		t.Errorf("problems %v", h.Entries[0].Problems)
 	}
 }
 
@@ -198,7 +200,7 @@ func TestMultiKeepsItsStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, r := range h.Results {
+	for i, r := range h.Entries {
 		if r.Context.Text("model") != "m" {
 			t.Errorf("result %d has no model", i)
 		}

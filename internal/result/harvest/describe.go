@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"spate/internal/result"
 )
 
 // describe gives a result the context above it, and makes ready for the next.
-func (c *collector) describe(r *Result) {
+func (c *collector) describe(r *result.Entry) {
 	own := r.Context // what the result's own file says goes first
 	r.Context = nil
 	c.addHeadings(r)
@@ -21,7 +23,7 @@ func (c *collector) describe(r *Result) {
 	}
 }
 
-func (c *collector) addHeadings(r *Result) {
+func (c *collector) addHeadings(r *result.Entry) {
 	if len(c.headings) == 0 {
 		return
 	}
@@ -30,37 +32,37 @@ func (c *collector) addHeadings(r *Result) {
 		texts = append(texts, h.text)
 	}
 	last := c.headings[len(c.headings)-1]
-	r.Context.set(Fact{"headings", texts, "headings above", last.line})
+	r.Context.Set(result.Fact{Name: "headings", Value: texts, From: "headings above", Line: last.line})
 	for _, h := range c.headings {
 		if m := keyValue.FindStringSubmatch(h.text); m != nil {
-			r.Context.propose(Fact{"kv_cache_memory_gib", json.Number(m[1]), "heading", h.line})
+			r.Context.Propose(result.Fact{Name: "kv_cache_memory_gib", Value: json.Number(m[1]), From: "heading", Line: h.line})
 		}
 	}
 }
 
 // addRun tells of the run the result ended.
-func (c *collector) addRun(r *Result) {
+func (c *collector) addRun(r *result.Entry) {
 	run := &c.run
 	if run.cmd != nil {
-		r.Context.propose(Fact{"command", run.cmd.text, "command line", run.cmd.line})
+		r.Context.Propose(result.Fact{Name: "command", Value: run.cmd.text, From: "command line", Line: run.cmd.line})
 		args := flagsOf(run.cmd.text)
 		if len(run.names) == 0 && len(args) > 0 {
-			r.Context.propose(Fact{"arguments", argumentMap(args), "command line", run.cmd.line})
+			r.Context.Propose(result.Fact{Name: "arguments", Value: argumentMap(args), From: "command line", Line: run.cmd.line})
 			settle(&r.Context, args, "command line", run.cmd.line)
 		}
 	}
 	if len(run.names) > 0 {
-		r.Context.propose(Fact{"arguments", argumentMap(run.names), "Namespace", run.nsLine})
+		r.Context.Propose(result.Fact{Name: "arguments", Value: argumentMap(run.names), From: "Namespace", Line: run.nsLine})
 		settle(&r.Context, run.names, "Namespace", run.nsLine)
 	}
 	if f, ok := run.facts.Get("driver_line"); ok && run.cmd == nil && len(run.names) == 0 {
 		settle(&r.Context, flagsOf(fmt.Sprint(f.Value)), "driver", f.Line)
 	}
 	for _, f := range run.facts {
-		r.Context.propose(f)
+		r.Context.Propose(f)
 	}
 	if len(run.errors) > 0 {
-		r.Context.propose(Fact{"client_error", run.errors[0].Value, "error message", run.errors[0].Line})
+		r.Context.Propose(result.Fact{Name: "client_error", Value: run.errors[0].Value, From: "error message", Line: run.errors[0].Line})
 	}
 }
 
@@ -70,19 +72,16 @@ func (c *collector) repeats() bool {
 	return slices.ContainsFunc(c.run.names, multi) || c.run.cmd != nil && slices.ContainsFunc(flagsOf(c.run.cmd.text), multi)
 }
 
-// byPosition begins the provenance of a setting that is known only by its place in a list.
-const byPosition = "position "
-
 // addHints tells of settings by position: the n-th result below a list has its n-th value.
-func (c *collector) addHints(r *Result) {
+func (c *collector) addHints(r *result.Entry) {
 	for i := range c.hints {
 		h := &c.hints[i]
 		switch {
 		case len(h.values) == 1:
-			r.Context.propose(Fact{h.name, json.Number(h.values[0]), "line above", h.line})
+			r.Context.Propose(result.Fact{Name: h.name, Value: json.Number(h.values[0]), From: "line above", Line: h.line})
 		case h.next < len(h.values):
-			from := fmt.Sprintf(byPosition+"%d of %d in the list above", h.next+1, len(h.values))
-			r.Context.propose(Fact{h.name, json.Number(h.values[h.next]), from, h.line})
+			from := fmt.Sprintf(result.ByPosition+"%d of %d in the list above", h.next+1, len(h.values))
+			r.Context.Propose(result.Fact{Name: h.name, Value: json.Number(h.values[h.next]), From: from, Line: h.line})
 		}
 		h.next++
 	}
@@ -90,11 +89,11 @@ func (c *collector) addHints(r *Result) {
 
 // addServer tells of the server. Its launch command belongs to the first result; later ones name it in
 // their context, as long as they stand under the same heading.
-func (c *collector) addServer(r *Result) {
+func (c *collector) addServer(r *result.Entry) {
 	s := &c.server
 	if s.launch == nil {
 		for _, f := range s.facts {
-			r.Context.propose(f)
+			r.Context.Propose(f)
 		}
 		return
 	}
@@ -108,20 +107,20 @@ func (c *collector) addServer(r *Result) {
 		}
 		from = "launch command, also of results above"
 	}
-	r.Context.propose(Fact{"server_command", s.launch.text, from, s.launch.line})
+	r.Context.Propose(result.Fact{Name: "server_command", Value: s.launch.text, From: from, Line: s.launch.line})
 	if args := flagsOf(s.launch.text); len(args) > 0 {
-		r.Context.propose(Fact{"server_arguments", argumentMap(args), from, s.launch.line})
+		r.Context.Propose(result.Fact{Name: "server_arguments", Value: argumentMap(args), From: from, Line: s.launch.line})
 		for _, a := range args {
 			switch a.name {
 			case "tensor_parallel_size", "tp", "tp_size":
-				r.Context.propose(Fact{"tensor_parallel_size", a.value, from, s.launch.line})
+				r.Context.Propose(result.Fact{Name: "tensor_parallel_size", Value: a.value, From: from, Line: s.launch.line})
 			case "model", "model_path":
-				r.Context.propose(Fact{"model", a.value, from, s.launch.line})
+				r.Context.Propose(result.Fact{Name: "model", Value: a.value, From: from, Line: s.launch.line})
 			}
 		}
 	}
 	for _, f := range s.facts {
-		r.Context.propose(f)
+		r.Context.Propose(f)
 	}
 }
 
@@ -153,7 +152,7 @@ var settings = []struct {
 }
 
 // settle names the settings among a run's arguments.
-func settle(c *Context, args []argument, from string, line int) {
+func settle(c *result.Context, args []argument, from string, line int) {
 	get := func(name string) (any, bool) {
 		i := slices.IndexFunc(args, func(a argument) bool { return a.name == name })
 		if i < 0 || args[i].value == nil {
@@ -164,7 +163,7 @@ func settle(c *Context, args []argument, from string, line int) {
 	for _, s := range settings {
 		for _, name := range s.args {
 			if v, ok := get(name); ok {
-				c.propose(Fact{s.name, v, from, line})
+				c.Propose(result.Fact{Name: s.name, Value: v, From: from, Line: line})
 				break
 			}
 		}
@@ -174,7 +173,7 @@ func settle(c *Context, args []argument, from string, line int) {
 	for _, side := range []string{"input_len", "output_len"} {
 		for _, name := range []string{strings.ReplaceAll(kind, "-", "_") + "_" + side, side} {
 			if v, ok := get(name); ok {
-				c.propose(Fact{side, v, from, line})
+				c.Propose(result.Fact{Name: side, Value: v, From: from, Line: line})
 				break
 			}
 		}

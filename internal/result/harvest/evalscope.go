@@ -1,6 +1,10 @@
 package harvest
 
-import "strings"
+import (
+	"strings"
+
+	"spate/internal/result"
+)
 
 // EvalScope: a summary whose keys are what it displays, and a list of rows, one per percentile.
 
@@ -29,43 +33,43 @@ var evalScopeKeys = []struct {
 	{"mean_itl_ms", []string{"Average inter-token latency (s)"}, true},
 }
 
-func readEvalScope(n *node) []Result {
-	r := Result{Format: FormatEvalScope}
+func readEvalScope(n *node) []result.Entry {
+	r := result.Entry{Format: result.FormatEvalScope}
 	used := map[string]bool{}
 	for _, k := range evalScopeKeys {
 		for _, key := range k.keys {
 			used[key] = true
 			if k.seconds {
-				r.Metrics.milliseconds(k.name, n, key)
+				milliseconds(&r.Metrics, k.name, n, key)
 			} else {
-				r.Metrics.copyNumber(k.name, n, key)
+				copyNumber(&r.Metrics, k.name, n, key)
 			}
 		}
 	}
 	for _, key := range []string{"Total Requests", "Total requests"} {
 		used[key] = true
-		r.Context.fact("num_prompts", n, key)
+		fact(&r.Context, "num_prompts", n, key)
 	}
 	for _, key := range []string{"Concurrency", "Number of concurrency"} {
 		used[key] = true
-		r.Context.fact("max_concurrency", n, key)
+		fact(&r.Context, "max_concurrency", n, key)
 	}
 	used["Request Rate (req/s)"] = true
-	r.Context.fact("request_rate", n, "Request Rate (req/s)")
+	fact(&r.Context, "request_rate", n, "Request Rate (req/s)")
 	for i, key := range n.keys {
 		if !used[key] {
-			r.Extra.flatten(key, n.kids[i])
+			flatten(&r.Extra, key, n.kids[i])
 		}
 	}
-	return []Result{r}
+	return []result.Entry{r}
 }
 
 func isEvalScopeRank(n *node) bool {
 	return n.has("Percentiles") && (n.has("TTFT (ms)") || n.has("TTFT (s)"))
 }
 
-func readEvalScopeRank(n *node) []Result {
-	r := Result{Format: FormatEvalScopeRank}
+func readEvalScopeRank(n *node) []result.Entry {
+	r := result.Entry{Format: result.FormatEvalScopeRank}
 	rank := n.get("Percentiles")
 	stat, ok := statName("p" + strings.TrimSuffix(rank.text, "%"))
 	if rank.text == "min" || rank.text == "max" {
@@ -76,14 +80,14 @@ func readEvalScopeRank(n *node) []Result {
 	}
 	for _, l := range []string{"ttft", "itl", "tpot"} {
 		key := strings.ToUpper(l)
-		r.Metrics.copyNumber(stat+"_"+l+"_ms", n, key+" (ms)")
-		r.Metrics.milliseconds(stat+"_"+l+"_ms", n, key+" (s)")
+		copyNumber(&r.Metrics, stat+"_"+l+"_ms", n, key+" (ms)")
+		milliseconds(&r.Metrics, stat+"_"+l+"_ms", n, key+" (s)")
 	}
-	r.Metrics.milliseconds(stat+"_e2el_ms", n, "Latency (s)")
+	milliseconds(&r.Metrics, stat+"_e2el_ms", n, "Latency (s)")
 	for _, key := range []string{"Input tokens", "Output tokens", "Output (tok/s)", "Total (tok/s)", "Decode (tok/s)"} {
-		r.Extra.flatten(stat+" "+key, n.get(key))
+		flatten(&r.Extra, stat+" "+key, n.get(key))
 	}
-	r.Context.propose(Fact{"percentile", rank.value(), "file: Percentiles", rank.line})
-	r.Context.propose(Fact{"percentile_rule", "sorted[int(n*p/100)], no interpolation", "format", 0})
-	return []Result{r}
+	r.Context.Propose(result.Fact{Name: "percentile", Value: rank.value(), From: "file: Percentiles", Line: rank.line})
+	r.Context.Propose(result.Fact{Name: "percentile_rule", Value: "sorted[int(n*p/100)], no interpolation", From: "format", Line: 0})
+	return []result.Entry{r}
 }

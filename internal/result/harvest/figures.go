@@ -2,8 +2,9 @@ package harvest
 
 import (
 	"regexp"
-	"strconv"
 	"strings"
+
+	"spate/internal/result"
 )
 
 // statNames are the names other tools give to statistics, under vLLM's.
@@ -25,64 +26,42 @@ func statName(name string) (string, bool) {
 }
 
 // number takes a JSON value as a figure; words stand for what JSON has no number for.
-func number(name string, n *node, from string) (Figure, bool) {
+func number(name string, n *node, from string) (result.Figure, bool) {
 	switch {
 	case n == nil:
 	case n.kind == 'n':
-		return Figure{Name: name, Text: n.text, From: from}, true
+		return result.NewPrinted(name, n.text, from), true
 	case n.kind == 'w' && strings.HasSuffix(n.text, "Infinity"), n.kind == 'w' && n.text == "NaN":
-		return Figure{Name: name, Text: n.text, Word: true, From: from}, true
+		return result.NewWord(name, n.text, from), true
 	}
-	return Figure{}, false
-}
-
-// scaled is a figure in another unit. from names where it stood; the factor is added to it.
-func scaled(f Figure, factor float64, how string) Figure {
-	if factor == 1 || f.Word {
-		return f
-	}
-	v, ok := f.Float()
-	if !ok {
-		return f
-	}
-	f.Text = formatFloat(v * factor)
-	f.From += ", " + how
-	return f
-}
-
-// formatFloat prints a float so that it reads back the same.
-func formatFloat(v float64) string {
-	if v != 0 && (v < 1e-5 && v > -1e-5 || v >= 1e17 || v <= -1e17) {
-		return strconv.FormatFloat(v, 'g', -1, 64)
-	}
-	return strconv.FormatFloat(v, 'f', -1, 64)
+	return result.Figure{}, false
 }
 
 // copyNumber takes the number under path as the figure called name.
-func (fs *Figures) copyNumber(name string, n *node, path ...string) {
+func copyNumber(fs *result.Figures, name string, n *node, path ...string) {
 	from := strings.Join(path, ".")
 	if from == name {
 		from = ""
 	}
 	if f, ok := number(name, n.get(path...), from); ok {
-		fs.set(f)
+		fs.Set(f)
 	}
 }
 
 // milliseconds takes a latency in seconds.
-func (fs *Figures) milliseconds(name string, n *node, path ...string) {
-	fs.converted(name, 1000, "seconds × 1000", n, path...)
+func milliseconds(fs *result.Figures, name string, n *node, path ...string) {
+	converted(fs, name, 1000, "seconds × 1000", n, path...)
 }
 
 // converted takes a number in another unit.
-func (fs *Figures) converted(name string, factor float64, how string, n *node, path ...string) {
+func converted(fs *result.Figures, name string, factor float64, how string, n *node, path ...string) {
 	if f, ok := number(name, n.get(path...), strings.Join(path, ".")); ok {
-		fs.set(scaled(f, factor, how))
+		fs.Set(f.Scaled(factor, how))
 	}
 }
 
 // distribution takes the statistics of an object such as {avg, p50, p99} as figures of a latency.
-func (fs *Figures) distribution(latency string, factor float64, how string, n *node, path ...string) {
+func distribution(fs *result.Figures, latency string, factor float64, how string, n *node, path ...string) {
 	dist := n.get(path...)
 	if dist == nil || dist.kind != '{' {
 		return
@@ -94,18 +73,18 @@ func (fs *Figures) distribution(latency string, factor float64, how string, n *n
 		}
 		from := strings.Join(append(append([]string(nil), path...), key), ".")
 		if f, ok := number(stat+"_"+latency+"_ms", dist.kids[i], from); ok {
-			fs.set(scaled(f, factor, how))
+			fs.Set(f.Scaled(factor, how))
 		}
 	}
 }
 
 // flatten takes all numbers below a node, named by their paths.
-func (fs *Figures) flatten(prefix string, n *node) {
+func flatten(fs *result.Figures, prefix string, n *node) {
 	if n == nil {
 		return
 	}
 	if f, ok := number(prefix, n, ""); ok {
-		fs.set(f)
+		fs.Set(f)
 		return
 	}
 	if n.kind != '{' || len(*fs) > 500 {
@@ -116,12 +95,12 @@ func (fs *Figures) flatten(prefix string, n *node) {
 		if prefix != "" {
 			name = prefix + "." + key
 		}
-		fs.flatten(name, n.kids[i])
+		flatten(fs, name, n.kids[i])
 	}
 }
 
 // fact adds what a file says of itself.
-func (c *Context) fact(name string, n *node, path ...string) {
+func fact(c *result.Context, name string, n *node, path ...string) {
 	v := n.get(path...)
 	if v.isNull() {
 		return
@@ -129,5 +108,5 @@ func (c *Context) fact(name string, n *node, path ...string) {
 	if name == "model" && v.kind == '[' && len(v.kids) == 1 {
 		v = v.kids[0]
 	}
-	c.propose(Fact{Name: name, Value: v.value(), From: "file: " + strings.Join(path, "."), Line: v.line})
+	c.Propose(result.Fact{Name: name, Value: v.value(), From: "file: " + strings.Join(path, "."), Line: v.line})
 }

@@ -45,11 +45,11 @@ func FuzzRead(f *testing.F) {
 		if strings.HasPrefix(text, "\x1f\x8b") || strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
 			lines = 1 << 30
 		}
-		for _, r := range h.Results {
+		for _, r := range h.Entries {
 			if r.Source.Line < 1 || r.Source.Line > lines || r.Source.EndLine > lines || r.Source.EndLine != 0 && r.Source.EndLine < r.Source.Line {
 				t.Fatalf("%s stands on lines %d to %d of %d", r.Format, r.Source.Line, r.Source.EndLine, lines)
 			}
-			if !slices.IsSortedFunc(r.EngineLog, func(a, b EngineSample) int { return a.Line - b.Line }) {
+			if !slices.IsSortedFunc(r.EngineLog, func(a, b enginelog.Sample) int { return a.Line - b.Line }) {
 				t.Fatal("engine log is not in order")
 			}
 			for i, fig := range r.Metrics {
@@ -184,10 +184,10 @@ func FuzzBlock(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range h.Results {
+		for _, r := range h.Entries {
 			for _, fig := range r.Metrics {
-				if fig.From == "" && strings.HasSuffix(r.Format, "-block") && !strings.Contains(clean(strings.ReplaceAll(rows, "\n", " ")), fig.Text) && isPlain(strings.ReplaceAll(rows, "\n", " ")) {
-					t.Fatalf("%s = %q is not in %q", fig.Name, fig.Text, rows)
+				if fig.From == "" && strings.HasSuffix(r.Format, "-block") && !strings.Contains(clean(strings.ReplaceAll(rows, "\n", " ")), fig.String()) && isPlain(strings.ReplaceAll(rows, "\n", " ")) {
+					t.Fatalf("%s = %q is not in %q", fig.Name, fig.String(), rows)
 				}
 			}
 		}

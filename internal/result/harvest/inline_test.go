@@ -33,10 +33,10 @@ func TestObjectBehindWords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, err := Read("x.txt", strings.NewReader(tt.text))
-			if err != nil || len(h.Results) != 1 {
-				t.Fatalf("%d results, %v, %v", len(h.Results), h.Problems, err)
+			if err != nil || len(h.Entries) != 1 {
+				t.Fatalf("%d results, %v, %v", len(h.Entries), h.Problems, err)
 			}
-			r := h.Results[0]
+			r := h.Entries[0]
 			wantFigures(t, "metrics", r.Metrics, map[string]string{
 				"completed": "10", "request_throughput": "1.25", "output_throughput": "50", "mean_tpot_ms": "12.5",
 			})

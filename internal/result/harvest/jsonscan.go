@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"spate/internal/result"
 )
 
 // jsonRun is a JSON object being read, with the lines it took, in case it turns out not to be one.
@@ -106,17 +108,17 @@ func (s *scanner) feed(text string, line int, whole bool) {
 func (s *scanner) failJSON(line int, why string) {
 	j := s.json
 	s.json = nil
-	before := len(s.out.Results)
+	before := len(s.out.Entries)
 	held := s.last
 	if r := readObject(j.push.root, s.file); len(r) > 0 {
-		r[len(r)-1].Problems = append(r[len(r)-1].Problems, Problem{s.file, j.line, Truncated, "JSON object is not whole: " + why})
+		r[len(r)-1].Problems = append(r[len(r)-1].Problems, result.Problem{File: s.file, Line: j.line, Kind: result.Truncated, Text: "JSON object is not whole: " + why})
 		for _, one := range r {
 			s.keep(one)
 		}
 	} else if looksLikeResult(j.push.root) {
-		s.problem(j.line, Damaged, "JSON object looks like a result and cannot be read: "+why)
+		s.problem(j.line, result.Damaged, "JSON object looks like a result and cannot be read: "+why)
 	}
-	if len(s.out.Results) == before && s.last == held {
+	if len(s.out.Entries) == before && s.last == held {
 		s.again(j, line)
 		return
 	}
@@ -161,7 +163,7 @@ func (s *scanner) object(root *node, line int) bool {
 		s.keep(r)
 	}
 	if len(results) == 0 && looksLikeResult(root) {
-		s.problem(root.line, Note, "JSON object has figures of a benchmark in no form known here")
+		s.problem(root.line, result.Note, "JSON object has figures of a benchmark in no form known here")
 	}
 	return len(results) > 0
 }
@@ -190,7 +192,7 @@ func looksLikeResult(n *node) bool {
 // they are tried.
 var objectFormats = []struct {
 	is   func(*node) bool
-	read func(*node) []Result
+	read func(*node) []result.Entry
 }{
 	{isBackprop, readBackprop},
 	{isPyTorch, readPyTorch},
@@ -205,7 +207,7 @@ var objectFormats = []struct {
 }
 
 // readObject reads the results in a JSON object, none when it is of no known form.
-func readObject(n *node, file string) []Result {
+func readObject(n *node, file string) []result.Entry {
 	if n == nil || n.kind != '{' {
 		return nil
 	}

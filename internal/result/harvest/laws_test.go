@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/text/encoding/unicode"
 	"pgregory.net/rapid"
+
+	"spate/internal/result"
 )
 
 // gist is what must not depend on how a text was copied around.
@@ -21,10 +23,10 @@ func gist(t interface{ Fatal(args ...any) }, text string) []string {
 		t.Fatal(err)
 	}
 	var out []string
-	for _, r := range h.Results {
+	for _, r := range h.Entries {
 		line := r.Format
 		for _, f := range r.Metrics {
-			line += " " + f.Name + "=" + f.Text
+			line += " " + f.Name + "=" + f.String()
 		}
 		line += fmt.Sprintf(" log=%d error=%q", len(r.EngineLog), r.Error)
 		if r.Launch != nil {
@@ -110,7 +112,7 @@ func TestNoiseBetweenResults(t *testing.T) {
 	want := gist(t, text)
 	rapid.Check(t, func(t *rapid.T) {
 		lines := strings.Split(text, "\n")
-		for _, r := range slices.Backward(h.Results) {
+		for _, r := range slices.Backward(h.Entries) {
 			noise := rapid.SliceOfN(rapid.SampledFrom(chatter), 0, 6).Draw(t, "noise")
 			lines = slices.Insert(lines, r.Source.EndLine, pairFences(noise)...)
 		}
@@ -151,8 +153,8 @@ func TestCutAnywhere(t *testing.T) {
 			}
 			complete := 0
 			inside, begun := false, false
-			for _, r := range whole.Results {
-				if r.Format == FormatFailedLaunch {
+			for _, r := range whole.Entries {
+				if r.Format == result.FormatFailedLaunch {
 					continue
 				}
 				if r.Source.EndLine <= cut {
@@ -162,7 +164,7 @@ func TestCutAnywhere(t *testing.T) {
 				begun = begun || r.Source.Line <= cut
 				inside = inside || r.Source.Line <= cut-8 // enough of it to be known for one
 			}
-			kept := slices.DeleteFunc(h.Results, func(r Result) bool { return r.Format == FormatFailedLaunch })
+			kept := slices.DeleteFunc(h.Entries, func(r result.Entry) bool { return r.Format == result.FormatFailedLaunch })
 			if len(kept) < complete {
 				t.Fatalf("%s cut after line %d: %d results, want %d", name, cut, len(kept), complete)
 			}
@@ -201,7 +203,7 @@ func TestEncodings(t *testing.T) {
 	}
 	cut := packed.Bytes()[:packed.Len()/2]
 	h, err := Read("x", bytes.NewReader(cut))
-	if err == nil || h == nil || len(h.Results) == 0 {
+	if err == nil || h == nil || len(h.Entries) == 0 {
 		t.Errorf("half a gzip file: %v, error %v, want the results before the cut and an error", h, err)
 	}
 }
@@ -218,11 +220,11 @@ func TestBigObject(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(h.Results) != 1 {
-			t.Fatalf("%s: %d results, problems %v", name, len(h.Results), h.Problems)
+		if len(h.Entries) != 1 {
+			t.Fatalf("%s: %d results, problems %v", name, len(h.Entries), h.Problems)
 		}
-		r := h.Results[0]
-		if f, _ := r.Metrics.Get("mean_ttft_ms"); f.Text != "12.5" || r.Context.Text("per_request_entries") != "5000" {
+		r := h.Entries[0]
+		if f, _ := r.Metrics.Get("mean_ttft_ms"); f.String() != "12.5" || r.Context.Text("per_request_entries") != "5000" {
 			t.Errorf("%s: mean_ttft_ms %q, %s entries", name, f.Text, r.Context.Text("per_request_entries"))
 		}
 	}

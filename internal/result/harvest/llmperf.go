@@ -1,6 +1,10 @@
 package harvest
 
-import "strings"
+import (
+	"strings"
+
+	"spate/internal/result"
+)
 
 // llmperf: one flat object, its statistics flattened into the keys, times in seconds.
 
@@ -12,12 +16,12 @@ func isLLMPerf(n *node) bool {
 // tokens, so it is none of vLLM's.
 var llmperfLatencies = map[string]string{"ttft_s": "ttft", "end_to_end_latency_s": "e2el"}
 
-func readLLMPerf(n *node) []Result {
-	r := Result{Format: FormatLLMPerf}
+func readLLMPerf(n *node) []result.Entry {
+	r := result.Entry{Format: result.FormatLLMPerf}
 	m := &r.Metrics
-	m.copyNumber("completed", n, "results_num_completed_requests")
-	m.converted("request_throughput", 1.0/60, "per minute / 60", n, "results_num_completed_requests_per_min")
-	m.copyNumber("output_throughput", n, "results_mean_output_throughput_token_per_s")
+	copyNumber(m, "completed", n, "results_num_completed_requests")
+	converted(m, "request_throughput", 1.0/60, "per minute / 60", n, "results_num_completed_requests_per_min")
+	copyNumber(m, "output_throughput", n, "results_mean_output_throughput_token_per_s")
 	for i, key := range n.keys {
 		metric, ok := strings.CutPrefix(key, "results_")
 		if !ok {
@@ -25,15 +29,15 @@ func readLLMPerf(n *node) []Result {
 		}
 		if !llmperfLatency(m, metric, key, n.kids[i]) {
 			if _, used := m.Get(llmperfSingles[metric]); !used {
-				r.Extra.flatten(metric, n.kids[i])
+				flatten(&r.Extra, metric, n.kids[i])
 			}
 		}
 	}
-	r.Context.fact("model", n, "model")
-	r.Context.fact("input_len", n, "mean_input_tokens")
-	r.Context.fact("output_len", n, "mean_output_tokens")
-	r.Context.fact("max_concurrency", n, "num_concurrent_requests")
-	return []Result{r}
+	fact(&r.Context, "model", n, "model")
+	fact(&r.Context, "input_len", n, "mean_input_tokens")
+	fact(&r.Context, "output_len", n, "mean_output_tokens")
+	fact(&r.Context, "max_concurrency", n, "num_concurrent_requests")
+	return []result.Entry{r}
 }
 
 // llmperfSingles are the figures that are not statistics of requests.
@@ -43,7 +47,7 @@ var llmperfSingles = map[string]string{
 }
 
 // llmperfLatency takes a statistic of a latency; it reports whether it is one.
-func llmperfLatency(m *Figures, metric, key string, v *node) bool {
+func llmperfLatency(m *result.Figures, metric, key string, v *node) bool {
 	for name, latency := range llmperfLatencies {
 		stat, ok := strings.CutPrefix(metric, name+"_")
 		if !ok {
@@ -53,7 +57,7 @@ func llmperfLatency(m *Figures, metric, key string, v *node) bool {
 			return false
 		}
 		if f, ok := number(stat+"_"+latency+"_ms", v, key); ok {
-			m.set(scaled(f, 1000, "seconds × 1000"))
+			m.Set(f.Scaled(1000, "seconds × 1000"))
 			return true
 		}
 	}

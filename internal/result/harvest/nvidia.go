@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"spate/internal/figure"
+	"spate/internal/result"
 )
 
 // GenAI-Perf and AIPerf: metrics as objects {unit, avg, p50 ...}.
@@ -23,10 +24,10 @@ var nvidiaMetrics = figure.By(figure.AIPerf)
 
 var nvidiaNotes = map[string]string{"inter_token_latency": "one mean per request, which is vLLM's TPOT"}
 
-func readNVIDIA(n *node) []Result {
-	r := Result{Format: FormatGenAIPerfJSON}
+func readNVIDIA(n *node) []result.Entry {
+	r := result.Entry{Format: result.FormatGenAIPerfJSON}
 	if n.has("was_cancelled") || n.has("error_summary") || n.has("aiperf_version") || n.has("benchmark_duration") {
-		r.Format = FormatAIPerfJSON
+		r.Format = result.FormatAIPerfJSON
 	}
 	for i, key := range n.keys {
 		dist := n.kids[i]
@@ -40,22 +41,22 @@ func readNVIDIA(n *node) []Result {
 			}
 		}
 	}
-	r.Context.fact("settings", n, "input_config")
+	fact(&r.Context, "settings", n, "input_config")
 	for _, path := range [][]string{
 		{"input_config", "endpoint", "model_names"}, {"input_config", "model_names"}, {"input_config", "model"},
 	} {
-		r.Context.fact("model", n, path...)
+		fact(&r.Context, "model", n, path...)
 	}
-	r.Context.fact("max_concurrency", n, "input_config", "loadgen", "concurrency")
-	r.Context.fact("max_concurrency", n, "input_config", "perf_analyzer", "stimulus", "concurrency")
-	r.Context.fact("start_time", n, "start_time")
-	r.Context.fact("end_time", n, "end_time")
-	r.Context.fact("was_cancelled", n, "was_cancelled")
-	return []Result{r}
+	fact(&r.Context, "max_concurrency", n, "input_config", "loadgen", "concurrency")
+	fact(&r.Context, "max_concurrency", n, "input_config", "perf_analyzer", "stimulus", "concurrency")
+	fact(&r.Context, "start_time", n, "start_time")
+	fact(&r.Context, "end_time", n, "end_time")
+	fact(&r.Context, "was_cancelled", n, "was_cancelled")
+	return []result.Entry{r}
 }
 
 // nvidiaFigure files one statistic of one metric, from JSON or CSV.
-func nvidiaFigure(r *Result, metric, stat, unit string, f Figure) {
+func nvidiaFigure(r *result.Entry, metric, stat, unit string, f result.Figure) {
 	to, known := nvidiaMetrics[metric]
 	f.From = metric + "." + stat
 	if note := nvidiaNotes[metric]; note != "" {
@@ -65,20 +66,20 @@ func nvidiaFigure(r *Result, metric, stat, unit string, f Figure) {
 	switch {
 	case known && !to.HasStats() && stat == "avg":
 		f.Name = to.Name
-		r.Metrics.set(f)
+		r.Metrics.Set(f)
 	case known && to.HasStats() && isStat:
 		f.Name = name + "_" + to.Name + "_ms"
 		factor, how, ok := toMilliseconds(unit)
 		if !ok {
 			f.Name = metric + "." + stat + " (" + unit + ")"
-			r.Extra.set(f)
+			r.Extra.Set(f)
 			return
 		}
-		r.Metrics.set(scaled(f, factor, how))
+		r.Metrics.Set(f.Scaled(factor, how))
 	case isStat && (!known || to.HasStats()):
 		f.Name = metric + "." + stat
 		f.From = ""
-		r.Extra.set(f)
+		r.Extra.Set(f)
 	}
 }
 

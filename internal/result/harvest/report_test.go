@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"spate/internal/host/enginelog"
+	"spate/internal/result"
 )
 
 // expected is one entry of the corpus's own account of what is in its texts.
@@ -25,7 +28,7 @@ type expected struct {
 
 // found is the part of a Result the account speaks of, after a trip through JSON.
 type found struct {
-	Source  Source         `json:"source"`
+	Source  result.Source  `json:"source"`
 	Format  string         `json:"format"`
 	Metrics map[string]any `json:"metrics"`
 	Samples []any          `json:"engine_log"`
@@ -45,7 +48,7 @@ func TestReports(t *testing.T) {
 	}
 	var got []found
 	for _, file := range reportFiles(t) {
-		for _, r := range mustRead(t, file).Results {
+		for _, r := range mustRead(t, file).Entries {
 			got = append(got, roundTrip(t, r))
 		}
 	}
@@ -57,7 +60,7 @@ func TestReports(t *testing.T) {
 		if g.Source.File != w.File || g.Source.Line != w.Line || g.Format != w.Format {
 			t.Fatalf("result %d is %s at %s:%d, want %s at %s:%d", i, g.Format, g.Source.File, g.Source.Line, w.Format, w.File, w.Line)
 		}
-		if w.Format == FormatBackprop { // the account has what is printed in milliseconds and per second only
+		if w.Format == result.FormatBackprop { // the account has what is printed in milliseconds and per second only
 			derivedAreRight(t, g.Metrics)
 		}
 		if diff := cmp.Diff(w.Metrics, g.Metrics); diff != "" {
@@ -103,7 +106,7 @@ func reportFiles(t *testing.T) []string {
 }
 
 // mustRead reads a file under the name the account gives it.
-func mustRead(t *testing.T, path string) *Harvest {
+func mustRead(t *testing.T, path string) *result.Set {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -116,7 +119,7 @@ func mustRead(t *testing.T, path string) *Harvest {
 	return h
 }
 
-func roundTrip(t *testing.T, r Result) found {
+func roundTrip(t *testing.T, r result.Entry) found {
 	t.Helper()
 	data, err := json.Marshal(r)
 	if err != nil {
@@ -167,11 +170,11 @@ func TestReportContext(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			h := mustRead(t, "testdata/reports/"+tt.file+".txt")
-			f, ok := h.Results[tt.index].Context.Get(tt.fact)
+			f, ok := h.Entries[tt.index].Context.Get(tt.fact)
 			if !ok {
-				t.Fatalf("no %s in %v", tt.fact, h.Results[tt.index].Context)
+				t.Fatalf("no %s in %v", tt.fact, h.Entries[tt.index].Context)
 			}
-			if got := h.Results[tt.index].Context.Text(tt.fact); tt.want != "" && got != tt.want {
+			if got := h.Entries[tt.index].Context.Text(tt.fact); tt.want != "" && got != tt.want {
 				t.Errorf("%s = %q, want %q", tt.fact, got, tt.want)
 			}
 			if f.From != tt.from || f.Line != tt.line {
@@ -183,8 +186,8 @@ func TestReportContext(t *testing.T) {
 
 // TestReportEngineLog: the time series, number by number, with a line that lost its head.
 func TestReportEngineLog(t *testing.T) {
-	log := mustRead(t, "testdata/reports/000.txt").Results[0].EngineLog
-	want := []EngineSample{
+	log := mustRead(t, "testdata/reports/000.txt").Entries[0].EngineLog
+	want := []enginelog.Sample{
 		{Line: 32, Running: "10", Waiting: "0", KVUsage: "3.5", PrefixHit: "53.7", Cut: true},
 		{Line: 33, Time: "09-02 13:08:10", Engine: "000", PromptTPS: "0.0", GenerationTPS: "238.7", Running: "10", Waiting: "0", KVUsage: "4.1", PrefixHit: "53.7"},
 		{Line: 34, Time: "09-02 13:08:20", Engine: "000", PromptTPS: "0.0", GenerationTPS: "240.2", Running: "10", Waiting: "0", KVUsage: "4.7", PrefixHit: "53.7"},
@@ -196,12 +199,12 @@ func TestReportEngineLog(t *testing.T) {
 
 // TestReportTextIsKept: figures keep the digits they were printed with.
 func TestReportTextIsKept(t *testing.T) {
-	r := mustRead(t, "testdata/reports/000.txt").Results[1]
+	r := mustRead(t, "testdata/reports/000.txt").Entries[1]
 	f, _ := r.Metrics.Get("output_throughput")
 	if f.Text != "654.00" || f.From != "" {
 		t.Errorf("output_throughput is %q from %q, want 654.00 as printed", f.Text, f.From)
 	}
-	b := mustRead(t, "testdata/reports/004.txt").Results[0]
+	b := mustRead(t, "testdata/reports/004.txt").Entries[0]
 	f, _ = b.Metrics.Get("mean_e2el_ms")
 	if f.From != "latency.average, seconds × 1000" {
 		t.Errorf("provenance %q", f.From)

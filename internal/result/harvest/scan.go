@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"spate/internal/host/enginelog"
+	"spate/internal/result"
 )
 
 // maxText is the longest line that is looked at as text; longer ones can only be JSON.
@@ -19,8 +20,8 @@ const maxSamples = 100_000
 // object, a result block, a CSV table or a report of trtllm-bench.
 type scanner struct {
 	file string
-	out  *Harvest
-	last *Result // the latest result; lines below may still belong to it
+	out  *result.Set
+	last *result.Entry // the latest result; lines below may still belong to it
 	ctx  collector
 
 	json  *jsonRun
@@ -28,14 +29,14 @@ type scanner struct {
 	table *csvTable
 	trt   *trtReport
 
-	samples []EngineSample // of the run that is going on
-	fence   bool           // between ``` lines of Markdown
+	samples []enginelog.Sample // of the run that is going on
+	fence   bool               // between ``` lines of Markdown
 }
 
 // Read finds the results in a stream. file is only a name, for the sources. The error is the stream's;
 // whatever is wrong with the text is a Problem.
-func Read(file string, r io.Reader) (*Harvest, error) {
-	s := &scanner{file: file, out: &Harvest{}}
+func Read(file string, r io.Reader) (*result.Set, error) {
+	s := &scanner{file: file, out: &result.Set{}}
 	s.ctx.file = file
 	lines, err := newLineReader(r)
 	if err != nil {
@@ -120,7 +121,7 @@ func (s *scanner) engine(text string, line int) bool {
 	}
 	s.ctx.server.ready = true
 	if len(*into) == maxSamples {
-		s.problem(line, Note, fmt.Sprintf("more than %d engine stats lines for one result; the rest is left out", maxSamples))
+		s.problem(line, result.Note, fmt.Sprintf("more than %d engine stats lines for one result; the rest is left out", maxSamples))
 	}
 	if len(*into) <= maxSamples {
 		*into = append(*into, sample)
@@ -196,7 +197,7 @@ func (s *scanner) endAll(line int) {
 }
 
 // keep takes a result: the one before it is complete now, and this one gets its context.
-func (s *scanner) keep(r Result) {
+func (s *scanner) keep(r result.Entry) {
 	s.emit()
 	if r.Source.File == "" {
 		r.Source.File = s.file
@@ -207,7 +208,7 @@ func (s *scanner) keep(r Result) {
 	s.samples = nil
 	s.ctx.describe(&r)
 	if during > 0 {
-		r.Context.set(Fact{Name: "engine_log", Value: "lines above the result", From: "position", Line: r.EngineLog[0].Line})
+		r.Context.Set(result.Fact{Name: "engine_log", Value: "lines above the result", From: "position", Line: r.EngineLog[0].Line})
 	}
 	s.last = &r
 }
@@ -220,24 +221,25 @@ func (s *scanner) emit() {
 	}
 	s.last = nil
 	if _, said := r.Context.Get("engine_log"); !said && len(r.EngineLog) > 0 {
-		r.Context.set(Fact{Name: "engine_log", Value: "lines below the result", From: "position", Line: r.EngineLog[0].Line})
+		r.Context.Set(result.Fact{Name: "engine_log", Value: "lines below the result", From: "position", Line: r.EngineLog[0].Line})
 	}
 	if r.EngineLog == nil {
-		r.EngineLog = []EngineSample{}
+		r.EngineLog = []enginelog.Sample{}
 	}
-	complete(r)
-	check(r)
-	s.out.Results = append(s.out.Results, *r)
+	r.Complete()
+	r.Check()
+	checkFlat(r)
+	s.out.Entries = append(s.out.Entries, *r)
 }
 
 // failed gives out a server that did not start.
-func (s *scanner) failed(r *Result) {
+func (s *scanner) failed(r *result.Entry) {
 	if r == nil {
 		return
 	}
 	s.emit()
-	r.EngineLog = []EngineSample{}
-	s.out.Results = append(s.out.Results, *r)
+	r.EngineLog = []enginelog.Sample{}
+	s.out.Entries = append(s.out.Entries, *r)
 }
 
 // finish closes everything at the end of the text, whose last line is n.
@@ -252,7 +254,7 @@ func (s *scanner) finish(n int) {
 	if len(s.samples) == 0 {
 		return
 	}
-	r := Result{Source: Source{File: s.file, Line: s.samples[0].Line, EndLine: s.samples[len(s.samples)-1].Line}, Format: FormatEngineLog}
+	r := result.Entry{Source: result.Source{File: s.file, Line: s.samples[0].Line, EndLine: s.samples[len(s.samples)-1].Line}, Format: result.FormatEngineLog}
 	s.keep(r)
 	s.emit()
 }
@@ -260,19 +262,19 @@ func (s *scanner) finish(n int) {
 // noResult notes a run that was begun and left no result.
 func (s *scanner) noResult() {
 	if line, text := s.ctx.unfinished(); line > 0 {
-		s.problem(line, Note, text)
+		s.problem(line, result.Note, text)
 	}
 }
 
 // maxProblems bounds what is said about a file of rubbish.
 const maxProblems = 1000
 
-func (s *scanner) problem(line int, kind Kind, text string) {
+func (s *scanner) problem(line int, kind result.Kind, text string) {
 	switch n := len(s.out.Problems); {
 	case n == maxProblems:
-		kind, text = Damaged, fmt.Sprintf("more than %d problems; the rest is not listed", maxProblems)
+		kind, text = result.Damaged, fmt.Sprintf("more than %d problems; the rest is not listed", maxProblems)
 	case n > maxProblems:
 		return
 	}
-	s.out.Problems = append(s.out.Problems, Problem{File: s.file, Line: line, Kind: kind, Text: text})
+	s.out.Problems = append(s.out.Problems, result.Problem{File: s.file, Line: line, Kind: kind, Text: text})
 }

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"spate/internal/result"
 )
 
 // The result files of vLLM's client and of those descended from it: one flat object.
@@ -32,32 +34,32 @@ var servingContext = map[string]string{
 // servingRenames are keys that other clients spell differently.
 var servingRenames = map[string]string{"total_throughput": "total_token_throughput", "request_goodput:": "request_goodput"}
 
-func readServing(n *node) []Result {
-	r := Result{Format: servingFormat(n)}
+func readServing(n *node) []result.Entry {
+	r := result.Entry{Format: servingFormat(n)}
 	for i, key := range n.keys {
 		servingField(&r, key, n.kids[i])
 	}
 	for _, key := range []string{"ttfts", "itls", "input_lens", "output_lens"} {
 		if list := n.get(key); list != nil && list.kind == '[' && list.count > 0 {
-			r.Context.propose(Fact{"per_request_entries", list.count, "file: " + key, list.line})
+			r.Context.Propose(result.Fact{Name: "per_request_entries", Value: list.count, From: "file: " + key, Line: list.line})
 		}
 	}
-	return []Result{r}
+	return []result.Entry{r}
 }
 
 func servingFormat(n *node) string {
 	switch {
 	case n.has("total_output_tokens_retokenized"), n.has("mean_e2e_latency_ms"), n.has("total_throughput"):
-		return FormatSGLangJSON
+		return result.FormatSGLangJSON
 	case n.has("user_throughput"), n.has("avg_decoded_tokens_per_iter"):
-		return FormatTRTJSON
+		return result.FormatTRTJSON
 	}
-	return FormatVLLMJSON
+	return result.FormatVLLMJSON
 }
 
-func servingField(r *Result, key string, v *node) {
+func servingField(r *result.Entry, key string, v *node) {
 	if name, ok := servingContext[key]; ok && !v.isNull() {
-		r.Context.propose(Fact{name, v.value(), "file: " + key, v.line})
+		r.Context.Propose(result.Fact{Name: name, Value: v.value(), From: "file: " + key, Line: v.line})
 	}
 	name, from := key, ""
 	if to, ok := servingRenames[key]; ok {
@@ -69,15 +71,15 @@ func servingField(r *Result, key string, v *node) {
 	f, isNumber := number(name, v, from)
 	switch {
 	case isNumber:
-		r.Metrics.set(f)
+		r.Metrics.Set(f)
 	case v.kind == 's' && (key == "request_rate" || key == "backend"):
-		r.Metrics.set(Figure{Name: key, Text: v.text, Word: true})
+		r.Metrics.Set(result.NewWord(key, v.text, ""))
 	case v.kind == '{':
-		r.Extra.flatten(key, v)
+		flatten(&r.Extra, key, v)
 	case v.kind == '[' && strings.HasPrefix(key, "spec_decode_"):
-		r.Context.propose(Fact{key, v.value(), "file: " + key, v.line})
+		r.Context.Propose(result.Fact{Name: key, Value: v.value(), From: "file: " + key, Line: v.line})
 	case v.kind == 's' && servingContext[key] == "":
-		r.Context.propose(Fact{key, v.text, "file: metadata", v.line})
+		r.Context.Propose(result.Fact{Name: key, Value: v.text, From: "file: metadata", Line: v.line})
 	}
 }
 
@@ -88,8 +90,8 @@ func isPyTorch(n *node) bool {
 	return n.has("benchmark", "model", "metric") && n.get("metric", "benchmark_values") != nil
 }
 
-func readPyTorch(n *node) []Result {
-	r := Result{Format: FormatPyTorchJSON}
+func readPyTorch(n *node) []result.Entry {
+	r := result.Entry{Format: result.FormatPyTorchJSON}
 	info := n.get("metric", "extra_info")
 	if info != nil && info.kind == '{' {
 		for i, key := range info.keys {
@@ -100,24 +102,24 @@ func readPyTorch(n *node) []Result {
 	name := n.get("metric", "name").str()
 	if name != "" && values.kind == '[' && len(values.kids) > 0 {
 		if f, ok := number(name, values.kids[0], ""); ok {
-			r.Metrics.set(f)
+			r.Metrics.Set(f)
 		}
 	}
-	r.Context.fact("model", n, "model", "name")
-	r.Context.fact("arguments", n, "benchmark", "extra_info", "args")
-	return []Result{r}
+	fact(&r.Context, "model", n, "model", "name")
+	fact(&r.Context, "arguments", n, "benchmark", "extra_info", "args")
+	return []result.Entry{r}
 }
 
 // joins reports whether b is another part of a: the next record of the same PyTorch file, or the next
 // row of EvalScope's percentiles.
-func joins(a, b *Result) bool {
+func joins(a, b *result.Entry) bool {
 	if a.Format != b.Format || a.Source.File != b.Source.File {
 		return false
 	}
 	switch a.Format {
-	case FormatEvalScopeRank:
+	case result.FormatEvalScopeRank:
 		return b.Context.Text("percentile") != "" && !shares(a.Metrics, b.Metrics)
-	case FormatPyTorchJSON:
+	case result.FormatPyTorchJSON:
 		same := func(name string) bool {
 			x, _ := a.Metrics.Get(name)
 			y, _ := b.Metrics.Get(name)
@@ -129,19 +131,19 @@ func joins(a, b *Result) bool {
 }
 
 // shares reports whether the two have a figure of one name.
-func shares(a, b Figures) bool {
-	return slices.ContainsFunc(a, func(f Figure) bool { _, ok := b.Get(f.Name); return ok })
+func shares(a, b result.Figures) bool {
+	return slices.ContainsFunc(a, func(f result.Figure) bool { _, ok := b.Get(f.Name); return ok })
 }
 
-func join(a, b *Result) {
+func join(a, b *result.Entry) {
 	for _, f := range b.Metrics {
-		a.Metrics.set(f)
+		a.Metrics.Set(f)
 	}
 	for _, f := range b.Extra {
-		a.Extra.set(f)
+		a.Extra.Set(f)
 	}
 	for _, f := range b.Context {
-		a.Context.propose(f)
+		a.Context.Propose(f)
 	}
 	a.Source.EndLine = max(a.Source.EndLine, b.Source.EndLine)
 }

@@ -3,6 +3,8 @@ package harvest
 import (
 	"regexp"
 	"strings"
+
+	"spate/internal/result"
 )
 
 // trtllm-bench: a report file in sections, and the same printed.
@@ -11,33 +13,33 @@ func isTRTBench(n *node) bool {
 	return n.has("performance", "request_info") && n.get("performance").has("request_throughput_req_s")
 }
 
-func readTRTBench(n *node) []Result {
-	r := Result{Format: FormatTRTBenchJSON}
+func readTRTBench(n *node) []result.Entry {
+	r := result.Entry{Format: result.FormatTRTBenchJSON}
 	m := &r.Metrics
-	m.copyNumber("completed", n, "request_info", "num_requests")
-	m.converted("duration", 0.001, "milliseconds / 1000", n, "performance", "total_latency_ms")
-	m.copyNumber("request_throughput", n, "performance", "request_throughput_req_s")
-	m.copyNumber("output_throughput", n, "performance", "system_output_throughput_tok_s")
-	m.copyNumber("total_token_throughput", n, "performance", "system_total_throughput_tok_s")
-	m.copyNumber("mean_e2el_ms", n, "performance", "avg_request_latency_ms")
-	m.distribution("e2el", 1, "", n, "performance", "request_latency_percentiles_ms")
-	m.copyNumber("mean_ttft_ms", n, "streaming_metrics", "avg_ttft_ms")
-	m.distribution("ttft", 1, "", n, "streaming_metrics", "ttft_percentiles")
-	m.copyNumber("mean_tpot_ms", n, "streaming_metrics", "avg_tpot_ms")
-	m.distribution("tpot", 1, "", n, "streaming_metrics", "tpot_percentiles")
+	copyNumber(m, "completed", n, "request_info", "num_requests")
+	converted(m, "duration", 0.001, "milliseconds / 1000", n, "performance", "total_latency_ms")
+	copyNumber(m, "request_throughput", n, "performance", "request_throughput_req_s")
+	copyNumber(m, "output_throughput", n, "performance", "system_output_throughput_tok_s")
+	copyNumber(m, "total_token_throughput", n, "performance", "system_total_throughput_tok_s")
+	copyNumber(m, "mean_e2el_ms", n, "performance", "avg_request_latency_ms")
+	distribution(m, "e2el", 1, "", n, "performance", "request_latency_percentiles_ms")
+	copyNumber(m, "mean_ttft_ms", n, "streaming_metrics", "avg_ttft_ms")
+	distribution(m, "ttft", 1, "", n, "streaming_metrics", "ttft_percentiles")
+	copyNumber(m, "mean_tpot_ms", n, "streaming_metrics", "avg_tpot_ms")
+	distribution(m, "tpot", 1, "", n, "streaming_metrics", "tpot_percentiles")
 	for _, key := range []string{"output_throughput_per_user_tok_s", "output_throughput_per_gpu_tok_s"} {
-		r.Extra.flatten(key, n.get("performance", key))
+		flatten(&r.Extra, key, n.get("performance", key))
 	}
 	for _, key := range []string{"avg_input_length", "avg_output_length", "avg_num_concurrent_requests"} {
-		r.Extra.flatten(key, n.get("request_info", key))
+		flatten(&r.Extra, key, n.get("request_info", key))
 	}
-	r.Extra.flatten("decoding_stats", n.get("decoding_stats"))
-	r.Context.fact("model", n, "engine", "model")
-	r.Context.fact("engine_version", n, "engine", "version")
-	r.Context.fact("gpu", n, "machine", "name")
-	r.Context.fact("tensor_parallel_size", n, "world_info", "tp_size")
-	r.Context.fact("world", n, "world_info")
-	return []Result{r}
+	flatten(&r.Extra, "decoding_stats", n.get("decoding_stats"))
+	fact(&r.Context, "model", n, "engine", "model")
+	fact(&r.Context, "engine_version", n, "engine", "version")
+	fact(&r.Context, "gpu", n, "machine", "name")
+	fact(&r.Context, "tensor_parallel_size", n, "world_info", "tp_size")
+	fact(&r.Context, "world", n, "world_info")
+	return []result.Entry{r}
 }
 
 var (
@@ -64,7 +66,7 @@ var trtRows = map[string]string{
 
 // trtReport is a printed report being read.
 type trtReport struct {
-	result Result
+	result result.Entry
 	seen   bool // its figures began
 	noise  int
 }
@@ -74,7 +76,7 @@ func (s *scanner) inReport(text string, line int) bool {
 	if m := trtSection.FindStringSubmatch(text); m != nil {
 		if s.trt == nil {
 			s.endAll(line)
-			s.trt = &trtReport{result: Result{Source: Source{File: s.file, Line: line}, Format: FormatTRTBench}}
+			s.trt = &trtReport{result: result.Entry{Source: result.Source{File: s.file, Line: line}, Format: result.FormatTRTBench}}
 		}
 		if m[1] == "PERFORMANCE OVERVIEW" {
 			s.trt.seen = true
@@ -105,7 +107,7 @@ func (t *trtReport) row(label, value string, line int) bool {
 		stat, ok := statName(m[2])
 		latency := map[string]string{"Latency": "e2el", "TTFT": "ttft", "TPOT": "tpot"}[m[1]]
 		if ok {
-			t.result.Metrics.set(Figure{Name: stat + "_" + latency + "_ms", Text: value, From: label})
+			t.result.Metrics.Set(result.NewPrinted(stat+"_"+latency+"_ms", value, label))
 		}
 		t.result.Source.EndLine = line
 		return ok
@@ -113,14 +115,14 @@ func (t *trtReport) row(label, value string, line int) bool {
 	name, known := trtRows[label]
 	switch {
 	case label == "Total Latency (ms)" && number:
-		t.result.Metrics.set(scaled(Figure{Name: "duration", Text: value, From: label}, 0.001, "milliseconds / 1000"))
+		t.result.Metrics.Set(result.NewPrinted("duration", value, label).Scaled(0.001, "milliseconds / 1000"))
 	case name != "" && number:
-		t.result.Metrics.set(Figure{Name: name, Text: value, From: label})
+		t.result.Metrics.Set(result.NewPrinted(name, value, label))
 	case known && number:
-		t.result.Extra.set(Figure{Name: label, Text: value})
+		t.result.Extra.Set(result.NewPrinted(label, value, ""))
 	case label == "Model" || label == "TP Size" || label == "Version":
 		fact := map[string]string{"Model": "model", "TP Size": "tensor_parallel_size", "Version": "engine_version"}[label]
-		t.result.Context.propose(Fact{fact, printedValue(value), "report: " + label, line})
+		t.result.Context.Propose(result.Fact{Name: fact, Value: printedValue(value), From: "report: " + label, Line: line})
 	default:
 		return !t.seen
 	}
@@ -135,7 +137,7 @@ func (s *scanner) endReport(_ int) {
 		return
 	}
 	if _, ok := t.result.Metrics.Get("request_throughput"); !ok {
-		t.result.Problems = append(t.result.Problems, Problem{s.file, t.result.Source.Line, Truncated, "report of trtllm-bench without its request throughput"})
+		t.result.Problems = append(t.result.Problems, result.Problem{File: s.file, Line: t.result.Source.Line, Kind: result.Truncated, Text: "report of trtllm-bench without its request throughput"})
 	}
 	s.keep(t.result)
 }

@@ -15,7 +15,8 @@ import (
 	"strings"
 	"time"
 
-	"spate/internal/result/harvest"
+	"spate/internal/host/enginelog"
+	"spate/internal/result"
 	"spate/internal/safe/escape"
 )
 
@@ -26,12 +27,12 @@ const (
 )
 
 // WriteJSON writes entries as an array, one on each line. Read reads it.
-func WriteJSON(w io.Writer, entries []Entry) error {
+func WriteJSON(w io.Writer, entries []result.Entry) error {
 	if _, err := io.WriteString(w, "["); err != nil {
 		return err
 	}
 	for i := range entries {
-		data, err := Encode(&entries[i])
+		data, err := result.Encode(&entries[i])
 		if err != nil {
 			return err
 		}
@@ -48,9 +49,9 @@ func WriteJSON(w io.Writer, entries []Entry) error {
 }
 
 // WriteJSONL writes entries one on each line. Read reads it.
-func WriteJSONL(w io.Writer, entries []Entry) error {
+func WriteJSONL(w io.Writer, entries []result.Entry) error {
 	for i := range entries {
-		data, err := Encode(&entries[i])
+		data, err := result.Encode(&entries[i])
 		if err != nil {
 			return err
 		}
@@ -73,7 +74,7 @@ const (
 
 // WriteCSV writes a table with a row for each entry: labels, the settings that are single values, and all
 // figures as printed. Read reads it; what a table has no room for is then missing.
-func WriteCSV(w io.Writer, entries []Entry) error {
+func WriteCSV(w io.Writer, entries []result.Entry) error {
 	var labels, settings, figures, extras []string
 	rows := make([]map[string]string, len(entries))
 	for i := range entries {
@@ -91,16 +92,16 @@ func WriteCSV(w io.Writer, entries []Entry) error {
 		for _, name := range slices.Sorted(maps.Keys(e.Labels)) {
 			set(&labels, labelColumn+name, e.Labels[name])
 		}
-		for _, f := range e.Result.Context {
+		for _, f := range e.Context {
 			if text, ok := single(f.Value); ok {
 				set(&settings, contextColumn+f.Name, text)
 			}
 		}
-		for _, f := range e.Result.Metrics {
-			set(&figures, f.Name, f.Text)
+		for _, f := range e.Metrics {
+			set(&figures, f.Name, f.String())
 		}
-		for _, f := range e.Result.Extra {
-			set(&extras, extraColumn+f.Name, f.Text)
+		for _, f := range e.Extra {
+			set(&extras, extraColumn+f.Name, f.String())
 		}
 		fixedCells(e, row)
 		rows[i] = row
@@ -123,9 +124,9 @@ func WriteCSV(w io.Writer, entries []Entry) error {
 	return out.Flush()
 }
 
-func fixedCells(e *Entry, row map[string]string) {
-	row["spate_id"], row["key"], row["name"], row["format"] = e.ID, Identity(e), e.Name, e.Result.Format
-	row["source"], row["line"], row["error"] = e.Result.Source.File, strconv.Itoa(e.Result.Source.Line), e.Result.Error
+func fixedCells(e *result.Entry, row map[string]string) {
+	row["spate_id"], row["key"], row["name"], row["format"] = e.ID, result.Identity(e), e.Name, e.Format
+	row["source"], row["line"], row["error"] = e.Source.File, strconv.Itoa(e.Source.Line), e.Error
 	if at := e.Started(); !at.IsZero() {
 		row["started"] = at.UTC().Format(time.RFC3339Nano)
 	}
@@ -153,9 +154,9 @@ func isExport(head []byte) bool {
 }
 
 // readExport reads entries and says what is wrong; those before the damage are kept.
-func readExport(name string, r *bufio.Reader) ([]Entry, []harvest.Problem) {
+func readExport(name string, r *bufio.Reader) ([]result.Entry, []result.Problem) {
 	head, _ := r.Peek(64)
-	var entries []Entry
+	var entries []result.Entry
 	var err error
 	if bytes.HasPrefix(bytes.TrimPrefix(head, []byte("\ufeff")), []byte(csvMark)) {
 		entries, err = readCSV(r)
@@ -173,11 +174,11 @@ func readExport(name string, r *bufio.Reader) ([]Entry, []harvest.Problem) {
 		return entries, nil
 	}
 	text := fmt.Sprintf("%v; %d results before it are kept", err, len(entries))
-	return entries, []harvest.Problem{{File: name, Line: len(entries) + 1, Kind: harvest.Damaged, Text: text}}
+	return entries, []result.Problem{{File: name, Line: len(entries) + 1, Kind: result.Damaged, Text: text}}
 }
 
 // readJSON reads an array of entries, or entries one after the other.
-func readJSON(r *bufio.Reader) ([]Entry, error) {
+func readJSON(r *bufio.Reader) ([]result.Entry, error) {
 	dec := json.NewDecoder(r)
 	inArray := false
 	for b, err := r.Peek(1); err == nil; b, err = r.Peek(1) {
@@ -193,13 +194,13 @@ func readJSON(r *bufio.Reader) ([]Entry, error) {
 			return nil, err
 		}
 	}
-	var out []Entry
+	var out []result.Entry
 	for dec.More() {
 		var raw json.RawMessage
 		err := dec.Decode(&raw)
 		if err == nil {
-			var e Entry
-			if e, err = Decode(raw); err == nil {
+			var e result.Entry
+			if e, err = result.DecodeEntry(raw); err == nil {
 				out = append(out, e)
 				continue
 			}
@@ -214,14 +215,14 @@ func readJSON(r *bufio.Reader) ([]Entry, error) {
 	return out, nil
 }
 
-func readCSV(r io.Reader) ([]Entry, error) {
+func readCSV(r io.Reader) ([]result.Entry, error) {
 	in := csv.NewReader(r)
 	header, err := in.Read()
 	if err != nil {
 		return nil, err
 	}
 	header[0] = strings.TrimPrefix(header[0], "\ufeff")
-	var out []Entry
+	var out []result.Entry
 	for {
 		cells, err := in.Read()
 		if errors.Is(err, io.EOF) {
@@ -234,8 +235,8 @@ func readCSV(r io.Reader) ([]Entry, error) {
 	}
 }
 
-func csvEntry(header, cells []string) Entry {
-	e := Entry{Result: harvest.Result{EngineLog: []harvest.EngineSample{}}}
+func csvEntry(header, cells []string) result.Entry {
+	e := result.Entry{EngineLog: []enginelog.Sample{}}
 	started := ""
 	for i, column := range header {
 		column = escape.Plain(column)
@@ -250,7 +251,7 @@ func csvEntry(header, cells []string) Entry {
 			if column == "started" {
 				started = text
 			}
-			e.fixed(column, text)
+			fixed(&e, column, text)
 			continue
 		}
 		if name, ok := strings.CutPrefix(column, labelColumn); ok {
@@ -259,20 +260,20 @@ func csvEntry(header, cells []string) Entry {
 			}
 			e.Labels[name] = text
 		} else if name, ok := strings.CutPrefix(column, contextColumn); ok {
-			e.Result.Context = append(e.Result.Context, harvest.Fact{Name: name, Value: cellValue(text), From: "file: " + column})
+			e.Context = append(e.Context, result.Fact{Name: name, Value: cellValue(text), From: "file: " + column})
 		} else if name, ok := strings.CutPrefix(column, extraColumn); ok {
-			e.Result.Extra = append(e.Result.Extra, cellFigure(name, text))
+			e.Extra = append(e.Extra, result.NewPrinted(name, text, ""))
 		} else {
-			e.Result.Metrics = append(e.Result.Metrics, cellFigure(column, text))
+			e.Metrics = append(e.Metrics, result.NewPrinted(column, text, ""))
 		}
 	}
-	if _, ok := e.Result.Context.Get("date"); !ok && started != "" {
-		e.Result.Context = append(e.Result.Context, harvest.Fact{Name: "date", Value: started, From: "file: started"})
+	if _, ok := e.Context.Get("date"); !ok && started != "" {
+		e.Context = append(e.Context, result.Fact{Name: "date", Value: started, From: "file: started"})
 	}
 	return e
 }
 
-func (e *Entry) fixed(column, text string) {
+func fixed(e *result.Entry, column, text string) {
 	switch column {
 	case "spate_id":
 		e.ID = text
@@ -283,20 +284,14 @@ func (e *Entry) fixed(column, text string) {
 	case "name":
 		e.Name = text
 	case "format":
-		e.Result.Format = text
+		e.Format = text
 	case "source":
-		e.Result.Source.File = text
+		e.Source.File = text
 	case "line":
-		e.Result.Source.Line, _ = strconv.Atoi(text) // 0 where somebody has changed it to a word
+		e.Source.Line, _ = strconv.Atoi(text) // 0 where somebody has changed it to a word
 	case "error":
-		e.Result.Error = text
+		e.Error = text
 	}
-}
-
-// cellFigure is a figure again: a number where the cell holds one as JSON writes it, else a word.
-func cellFigure(name, text string) harvest.Figure {
-	_, isNumber := cellValue(text).(json.Number)
-	return harvest.Figure{Name: name, Text: text, Word: !isNumber}
 }
 
 func cellValue(text string) any {

@@ -12,35 +12,34 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"spate/internal/result/harvest"
+	"spate/internal/host/enginelog"
+	"spate/internal/result"
 )
 
 // rich is an entry with something of everything.
-func rich() Entry {
+func rich() result.Entry {
 	launch := "vllm serve m --port <8000> & tail"
-	return Entry{
+	return result.Entry{
 		ID: "a,b", Name: "one \"two\"\nthree", Labels: map[string]string{"bare": "", "tp": "2"},
-		Result: harvest.Result{
-			Source: harvest.Source{File: "log.txt", Line: 7, EndLine: 9}, Format: harvest.FormatVLLMBlock,
-			Context: harvest.Context{
-				{Name: "headings", Value: []string{"Big", "Small"}, From: "headings above", Line: 1},
-				{Name: "num_prompts", Value: json.Number("10"), From: "command", Line: 2},
-				{Name: "arguments", Value: map[string]any{"seed": json.Number("0"), "x": nil}, From: "command", Line: 2},
-				{Name: "date", Value: "20261115-120000", From: "file: date"},
-				{Name: "nothing", Value: nil, From: "file"},
-			},
-			Metrics: harvest.Figures{
-				{Name: "duration", Text: "2.00"},
-				{Name: "request_rate", Text: "inf", Word: true},
-				{Name: "mean_ttft_ms", Text: "12.50", From: "seconds × 1000"},
-				{Name: "tiny", Text: "1e-400"},
-			},
-			Extra:     harvest.Figures{{Name: "odd name (s)", Text: "-0.0"}},
-			EngineLog: []harvest.EngineSample{{Line: 3, Running: "4", KVUsage: "12.5"}},
-			Launch:    &launch,
-			Error:     "RuntimeError: out of memory",
-			Problems:  []harvest.Problem{{File: "log.txt", Line: 7, Kind: harvest.Note, Text: "8 of 10"}},
+		Source: result.Source{File: "log.txt", Line: 7, EndLine: 9}, Format: result.FormatVLLMBlock,
+		Context: result.Context{
+			{Name: "headings", Value: []string{"Big", "Small"}, From: "headings above", Line: 1},
+			{Name: "num_prompts", Value: json.Number("10"), From: "command", Line: 2},
+			{Name: "arguments", Value: map[string]any{"seed": json.Number("0"), "x": nil}, From: "command", Line: 2},
+			{Name: "date", Value: "20261115-120000", From: "file: date"},
+			{Name: "nothing", Value: nil, From: "file"},
 		},
+		Metrics: result.Figures{
+			result.NewPrinted("duration", "2.00", ""),
+			result.NewWord("request_rate", "inf", ""),
+			result.NewPrinted("mean_ttft_ms", "12.50", "seconds × 1000"),
+			result.NewPrinted("tiny", "1e-400", ""),
+		},
+		Extra:     result.Figures{result.NewPrinted("odd name (s)", "-0.0", "")},
+		EngineLog: []enginelog.Sample{{Line: 3, Running: "4", KVUsage: "12.5"}},
+		Launch:    &launch,
+		Error:     "RuntimeError: out of memory",
+		Problems:  []result.Problem{{File: "log.txt", Line: 7, Kind: result.Note, Text: "8 of 10"}},
 	}
 }
 
@@ -49,38 +48,38 @@ func TestEncodeDecode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range []Entry{rich(), own.Entries[0]} {
-		data, err := Encode(&e)
+	for _, e := range []result.Entry{rich(), own.Entries[0]} {
+		data, err := result.Encode(&e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := Decode(data)
+		back, err := result.DecodeEntry(data)
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.Key = Identity(&e)
-		again, err := Encode(&back)
+		e.Key = result.Identity(&e)
+		again, err := result.Encode(&back)
 		if err != nil || !bytes.Equal(data, again) {
 			t.Errorf("%v\nwritten %s\nagain   %s", err, data, again)
 		}
-		if diff := cmp.Diff(e.Result.Metrics, back.Result.Metrics); diff != "" {
+		if diff := cmp.Diff(e.Metrics, back.Metrics); diff != "" {
 			t.Errorf("figures (-was +is):\n%s", diff)
 		}
 		if diff := cmp.Diff(e.Run, back.Run); diff != "" {
 			t.Errorf("run (-was +is):\n%s", diff)
 		}
-		back.Key = ""
 		if e.Run == nil {
-			if diff := cmp.Diff(e.Result, back.Result); diff != "" {
+			if diff := cmp.Diff(e, back); diff != "" {
 				t.Errorf("result (-was +is):\n%s", diff)
+				back.Key = ""
 			}
 		}
-		if Identity(&back) != e.Key {
+		if result.Identity(&back) != e.Key {
 			t.Error("what was read back has another identity")
 		}
 	}
 	for _, bad := range []string{``, `{}`, `[]`, `{"spate_export":2,"result":{}}`, `{"spate_export":1}`, `{"spate_export":1,"result":{"metrics":{"a":[1]}}}`, `{"spate_export":1,"result":{"context":[]}}`} {
-		if _, err := Decode([]byte(bad)); err == nil {
+		if _, err := result.DecodeEntry([]byte(bad)); err == nil {
 			t.Errorf("%s is an entry", bad)
 		}
 	}
@@ -89,23 +88,23 @@ func TestEncodeDecode(t *testing.T) {
 func TestIdentity(t *testing.T) {
 	base := rich()
 	same := rich()
-	same.ID, same.Name, same.Labels, same.Result.Source, same.Result.Problems = "x", "y", nil, harvest.Source{File: "elsewhere", Line: 1}, nil
-	same.Result.Context[0].Line, same.Result.EngineLog[0].Line = 99, 99
-	if Identity(&base) != Identity(&same) {
+	same.ID, same.Name, same.Labels, same.Source, same.Problems = "x", "y", nil, result.Source{File: "elsewhere", Line: 1}, nil
+	same.Context[0].Line, same.EngineLog[0].Line = 99, 99
+	if result.Identity(&base) != result.Identity(&same) {
 		t.Error("where a result was read changes its identity")
 	}
-	for name, change := range map[string]func(r *harvest.Result){
-		"figure":     func(r *harvest.Result) { r.Metrics[0].Text = "2.0" },
-		"setting":    func(r *harvest.Result) { r.Context[1].Value = json.Number("11") },
-		"heading":    func(r *harvest.Result) { r.Context[0].Value = []string{"Big"} },
-		"format":     func(r *harvest.Result) { r.Format = harvest.FormatSGLangBlock },
-		"error":      func(r *harvest.Result) { r.Error = "" },
-		"engine log": func(r *harvest.Result) { r.EngineLog[0].Running = "5" },
-		"moved name": func(r *harvest.Result) { r.Metrics[0], r.Extra = r.Metrics[1], harvest.Figures{r.Metrics[0]} },
+	for name, change := range map[string]func(r *result.Entry){
+		"figure":     func(r *result.Entry) { r.Metrics[0].Text = "2.0" },
+		"setting":    func(r *result.Entry) { r.Context[1].Value = json.Number("11") },
+		"heading":    func(r *result.Entry) { r.Context[0].Value = []string{"Big"} },
+		"format":     func(r *result.Entry) { r.Format = result.FormatSGLangBlock },
+		"error":      func(r *result.Entry) { r.Error = "" },
+		"engine log": func(r *result.Entry) { r.EngineLog[0].Running = "5" },
+		"moved name": func(r *result.Entry) { r.Metrics[0], r.Extra = r.Metrics[1], result.Figures{r.Metrics[0]} },
 	} {
 		other := rich()
-		change(&other.Result)
-		if Identity(&base) == Identity(&other) {
+		change(&other)
+		if result.Identity(&base) == result.Identity(&other) {
 			t.Errorf("another %s is the same result", name)
 		}
 	}
@@ -114,7 +113,7 @@ func TestIdentity(t *testing.T) {
 // writers are the forms entries are exported in.
 var writers = []struct {
 	name  string
-	write func(io.Writer, []Entry) error
+	write func(io.Writer, []result.Entry) error
 }{{"x.json", WriteJSON}, {"x.jsonl", WriteJSONL}, {"x.csv", WriteCSV}}
 
 func TestExportsAreReadAgain(t *testing.T) {
@@ -127,7 +126,7 @@ func TestExportsAreReadAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	was := slices.Concat([]Entry{rich()}, own.Entries, block.Entries)
+	was := slices.Concat([]result.Entry{rich()}, own.Entries, block.Entries)
 	for _, w := range writers {
 		t.Run(w.name, func(t *testing.T) {
 			var buf bytes.Buffer
@@ -149,30 +148,30 @@ func TestExportsAreReadAgain(t *testing.T) {
 	}
 }
 
-func sameFigures(t *testing.T, was, is *Entry) {
+func sameFigures(t *testing.T, was, is *result.Entry) {
 	t.Helper()
-	printed := func(fs harvest.Figures) (out []string) {
+	printed := func(fs result.Figures) (out []string) {
 		for _, f := range fs {
 			word := ""
 			if f.Word {
 				word = " (a word)"
 			}
-			out = append(out, f.Name+"="+f.Text+word)
+			out = append(out, f.Name+"="+f.String()+word)
 		}
 		slices.Sort(out) // a table has one order of columns for all
 		return out
 	}
-	if diff := cmp.Diff(printed(was.Result.Metrics), printed(is.Result.Metrics)); diff != "" {
+	if diff := cmp.Diff(printed(was.Metrics), printed(is.Metrics)); diff != "" {
 		t.Errorf("%s: figures (-was +is):\n%s", was.ID, diff)
 	}
-	if diff := cmp.Diff(printed(was.Result.Extra), printed(is.Result.Extra)); diff != "" {
+	if diff := cmp.Diff(printed(was.Extra), printed(is.Extra)); diff != "" {
 		t.Errorf("%s: extra figures (-was +is):\n%s", was.ID, diff)
 	}
 	if diff := cmp.Diff(was.Labels, is.Labels); diff != "" {
 		t.Errorf("%s: labels (-was +is):\n%s", was.ID, diff)
 	}
-	if is.ID != was.ID || is.Name != was.Name || Identity(is) != Identity(was) || !is.Started().Equal(was.Started()) || is.Result.Format != was.Result.Format || is.Result.Source.File != was.Result.Source.File {
-		t.Errorf("was %q %q %s %v, is %q %q %s %v", was.ID, was.Name, Identity(was), was.Started(), is.ID, is.Name, Identity(is), is.Started())
+	if is.ID != was.ID || is.Name != was.Name || result.Identity(is) != result.Identity(was) || !is.Started().Equal(was.Started()) || is.Format != was.Format || is.Source.File != was.Source.File {
+		t.Errorf("was %q %q %s %v, is %q %q %s %v", was.ID, was.Name, result.Identity(was), was.Started(), is.ID, is.Name, result.Identity(is), is.Started())
 	}
 }
 
@@ -180,7 +179,7 @@ func TestDamagedExportKeepsWhatIsThere(t *testing.T) {
 	for _, w := range writers {
 		t.Run(w.name, func(t *testing.T) {
 			var buf bytes.Buffer
-			if err := w.write(&buf, []Entry{rich(), rich(), rich()}); err != nil {
+			if err := w.write(&buf, []result.Entry{rich(), rich(), rich()}); err != nil {
 				t.Fatal(err)
 			}
 			cut := buf.Bytes()[:buf.Len()-40]
@@ -195,7 +194,7 @@ func TestDamagedExportKeepsWhatIsThere(t *testing.T) {
 func FuzzExport(f *testing.F) {
 	for _, w := range writers {
 		var buf bytes.Buffer
-		if err := w.write(&buf, []Entry{rich()}); err != nil {
+		if err := w.write(&buf, []result.Entry{rich()}); err != nil {
 			f.Fatal(err)
 		}
 		f.Add(buf.Bytes())

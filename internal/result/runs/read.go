@@ -1,3 +1,5 @@
+// Package runs finds results: in spate's run folders, in what harvest reads of other tools' files, and in what spate
+// export wrote (export.go writes and reads that). Whoever takes files and folders from users calls Read.
 package runs
 
 import (
@@ -19,25 +21,10 @@ import (
 	"spate/internal/settings/config"
 )
 
-// Set is what was found.
-type Set struct {
-	Entries  []Entry
-	Problems []harvest.Problem // those that belong to no result
-}
-
-// Harvest is the set as importers print it.
-func (s *Set) Harvest() *harvest.Harvest {
-	h := &harvest.Harvest{Problems: s.Problems}
-	for i := range s.Entries {
-		h.Results = append(h.Results, s.Entries[i].Result)
-	}
-	return h
-}
-
 // Read finds the results in files, in folders and below them; "-" is stdin. Every path that does not
 // exist is named before any is read. What is damaged is a problem, not an error.
-func Read(paths []string, stdin io.Reader) (*Set, error) {
-	in := &reader{stdin: stdin, runs: map[string]*result.Run{}, exported: map[string]Entry{}}
+func Read(paths []string, stdin io.Reader) (*result.Set, error) {
+	in := &reader{stdin: stdin}
 	if err := in.check(paths); err != nil {
 		return nil, err
 	}
@@ -46,53 +33,45 @@ func Read(paths []string, stdin io.Reader) (*Set, error) {
 			return nil, err
 		}
 	}
-	set := &Set{Problems: in.problems}
-	for _, r := range harvest.Combine(in.results) {
-		if e, ok := in.exported[r.Source.File]; ok {
-			e.discreet()
-			set.Entries = append(set.Entries, e)
-			continue
+	in.set.Entries = harvest.Combine(in.set.Entries)
+	for i := range in.set.Entries {
+		e := &in.set.Entries[i]
+		if e.ID == "" {
+			*e = result.Named(*e)
 		}
-		if run := in.runs[r.Source.File]; run != nil && r.Format == harvest.FormatSpate {
-			set.Entries = append(set.Entries, FromRun(run))
-			continue
-		}
-		e := FromResult(r)
-		e.discreet()
-		set.Entries = append(set.Entries, e)
+		discreet(e)
 	}
-	for i := range set.Problems {
-		set.Problems[i].Text = secret.Text(set.Problems[i].Text)
+	for i := range in.set.Problems {
+		in.set.Problems[i].Text = secret.Text(in.set.Problems[i].Text)
 	}
-	return set, nil
+	return &in.set, nil
 }
 
 // discreet hides what a log or a page holds of secrets: commands with keys, errors that quote them.
-func (e *Entry) discreet() {
-	r := &e.Result
-	e.Name, r.Error = secret.Text(e.Name), secret.Text(r.Error)
+func discreet(e *result.Entry) {
+	if e.Run != nil && e.Key == "" {
+		return // its folder was written without any
+	}
+	e.Name, e.Error = secret.Text(e.Name), secret.Text(e.Error)
 	for k, v := range e.Labels {
 		e.Labels[k], _ = secret.Any(k, v).(string)
 	}
-	for i := range r.Context {
-		r.Context[i].Value = secret.Any(r.Context[i].Name, r.Context[i].Value)
+	for i := range e.Context {
+		e.Context[i].Value = secret.Any(e.Context[i].Name, e.Context[i].Value)
 	}
-	for i := range r.Problems {
-		r.Problems[i].Text = secret.Text(r.Problems[i].Text)
+	for i := range e.Problems {
+		e.Problems[i].Text = secret.Text(e.Problems[i].Text)
 	}
-	if r.Launch != nil {
-		launch := secret.Text(*r.Launch)
-		r.Launch = &launch
+	if e.Launch != nil {
+		launch := secret.Text(*e.Launch)
+		e.Launch = &launch
 	}
 }
 
 // reader goes through files and folders.
 type reader struct {
-	stdin    io.Reader
-	runs     map[string]*result.Run // spate's own, by the source of their result
-	exported map[string]Entry       // out of spate's exports, by the name that stands for them among the results
-	results  []harvest.Result
-	problems []harvest.Problem
+	stdin io.Reader
+	set   result.Set
 }
 
 // check names every path that cannot be read before any is.
@@ -203,9 +182,7 @@ func (in *reader) run(dir string) error {
 	if err != nil {
 		return err
 	}
-	r := harvest.FromRun(run)
-	in.runs[r.Source.File] = run
-	in.results = append(in.results, r)
+	in.set.Entries = append(in.set.Entries, result.FromRun(run))
 	return nil
 }
 
@@ -242,21 +219,17 @@ func (in *reader) read(name string, r io.Reader) error {
 	buf := bufio.NewReader(r)
 	if head, _ := buf.Peek(64); isExport(head) {
 		entries, problems := readExport(name, buf)
-		for i := range entries {
-			mark := fmt.Sprintf("\x00%s:%d", name, i)
-			in.exported[mark] = entries[i]
-			in.results = append(in.results, harvest.Result{Source: harvest.Source{File: mark}})
-		}
-		in.problems = append(in.problems, problems...)
+		in.set.Entries = append(in.set.Entries, entries...)
+		in.set.Problems = append(in.set.Problems, problems...)
 		return nil
 	}
 	h, err := harvest.Read(name, buf)
 	if h != nil {
-		in.results = append(in.results, h.Results...)
-		in.problems = append(in.problems, h.Problems...)
+		in.set.Entries = append(in.set.Entries, h.Entries...)
+		in.set.Problems = append(in.set.Problems, h.Problems...)
 	}
 	if err != nil {
-		in.problems = append(in.problems, harvest.Problem{File: name, Line: 1, Kind: harvest.Damaged, Text: err.Error()})
+		in.set.Problems = append(in.set.Problems, result.Problem{File: name, Line: 1, Kind: result.Damaged, Text: err.Error()})
 	}
 	return nil
 }

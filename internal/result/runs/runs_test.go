@@ -10,7 +10,6 @@ import (
 	"spate/internal/call"
 	"spate/internal/judge/metrics"
 	"spate/internal/result"
-	"spate/internal/result/harvest"
 )
 
 const block = `============ Serving Benchmark Result ============
@@ -73,7 +72,7 @@ func TestReadFindsOwnAndOthersResults(t *testing.T) {
 	if other.Run != nil || other.ID != page+":3" || other.Text("mean_ttft_ms") != "12.50" || !other.Measured() {
 		t.Errorf("block: %+v", other)
 	}
-	if got := other.Setting(TheSetting); got != "QPS 2" {
+	if got := other.Setting(result.TheSetting); got != "QPS 2" {
 		t.Errorf("the block's setting is %q, want its heading", got)
 	}
 	if v, ok := other.Float("request_throughput"); !ok || v != 1.5 {
@@ -82,8 +81,8 @@ func TestReadFindsOwnAndOthersResults(t *testing.T) {
 	if recs, err := other.Records(); recs != nil || err != nil {
 		t.Errorf("a block has records: %v, %v", recs, err)
 	}
-	if h := set.Harvest(); len(h.Results) != 2 || h.Results[0].Format != harvest.FormatSpate {
-		t.Errorf("as a harvest: %+v", h.Results)
+	if set.Entries[0].Format != result.FormatSpate {
+		t.Errorf("the run is a %s", set.Entries[0].Format)
 	}
 }
 

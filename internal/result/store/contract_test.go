@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/result"
-	"spate/internal/result/harvest"
 	"spate/internal/result/runs"
 )
 
@@ -52,7 +51,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-func put(t *testing.T, s *Store, entries ...runs.Entry) []string {
+func put(t *testing.T, s *Store, entries ...result.Entry) []string {
 	t.Helper()
 	kept, err := s.PutAll(context.Background(), entries)
 	if err != nil {
@@ -82,7 +81,7 @@ func idsOf(items []Item) []string {
 	return out
 }
 
-func get(t *testing.T, s *Store, ref string) (Item, runs.Entry) {
+func get(t *testing.T, s *Store, ref string) (Item, result.Entry) {
 	t.Helper()
 	it, e, err := s.Get(context.Background(), ref)
 	if err != nil {
@@ -109,10 +108,10 @@ func roundTrip(t *testing.T, where string) {
 	if diff := cmp.Diff(own.Run, e.Run); diff != "" {
 		t.Errorf("own run came back with differences (-put +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(own.Result.Metrics, e.Result.Metrics); diff != "" || len(e.Result.Metrics) < 20 {
+	if diff := cmp.Diff(own.Metrics, e.Metrics); diff != "" || len(e.Metrics) < 20 {
 		t.Errorf("own figures came back with differences (-put +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(it.Figures, e.Result.Metrics); diff != "" {
+	if diff := cmp.Diff(it.Figures, e.Metrics); diff != "" {
 		t.Errorf("a list and the entry differ (-list +entry):\n%s", diff)
 	}
 	if recs, err := e.Records(); err != nil || len(recs) != 2 {
@@ -121,8 +120,8 @@ func roundTrip(t *testing.T, where string) {
 	for i := range others {
 		_, e := get(t, s, kept[i])
 		e.ID, e.Key, e.Labels = others[i].ID, "", nil
-		want, err := runs.Encode(&others[i])
-		got, bad := runs.Encode(&e)
+		want, err := result.Encode(&others[i])
+		got, bad := result.Encode(&e)
 		if err = errors.Join(err, bad); err != nil || !bytes.Equal(want, got) {
 			t.Errorf("%v\nput %s\ngot %s", err, want, got)
 		}
@@ -160,7 +159,7 @@ func putAgain(t *testing.T, where string) {
 		t.Errorf("source %s, want the place it was seen at last, %s", it.Source, page2)
 	}
 	figures := own // as a table of figures has it: the run, without its folder
-	figures.Key, figures.Run = runs.Identity(&own), nil
+	figures.Key, figures.Run = result.Identity(&own), nil
 	put(t, s, figures)
 	if it, e := get(t, s, first[2]); it.Folder != own.Run.Dir || e.Run == nil {
 		t.Errorf("its figures alone took the folder %q from a run", own.Run.Dir)
@@ -180,7 +179,7 @@ func endsLater(t *testing.T, where string) {
 	e := quick(0, "r0")
 	killed := *e.Run
 	killed.State, killed.Summary.Completed = result.Recovered, 1
-	id := put(t, s, runs.FromRun(&killed))[0]
+	id := put(t, s, result.FromRun(&killed))[0]
 	if err := s.Tag(context.Background(), id, map[string]string{"kept": "yes"}, []string{"n"}); err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +193,7 @@ func endsLater(t *testing.T, where string) {
 	if diff := cmp.Diff(map[string]string{"engine": "x", "kept": "yes"}, it.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
-	put(t, s, runs.FromRun(&killed)) // a complete run is never made less of
+	put(t, s, result.FromRun(&killed)) // a complete run is never made less of
 	if it, e := get(t, s, id); it.State != "complete" || e.Text("completed") != "2" {
 		t.Errorf("state %s with %s completed after putting the killed run again", it.State, e.Text("completed"))
 	}
@@ -376,7 +375,7 @@ func ids(t *testing.T, where string) {
 	if _, err := s.ID(ctx, "last"); !errors.Is(err, ErrUnknown) {
 		t.Errorf("last of an empty store: %v", err)
 	}
-	var entries []runs.Entry
+	var entries []result.Entry
 	for n, name := range []string{"20261115-100000-m-aa11", "20261115-110000-m-bb22", "20261115-120000-m-aa33", "abc", "abcd"} {
 		entries = append(entries, quick(n, name))
 	}
@@ -456,16 +455,16 @@ func oddText(t *testing.T, where string) {
 	e := imported(t)[0]
 	bad := "nul\x00 broken\xff 日本 'quote' \\ \u2028"
 	e.Name, e.Labels = bad, map[string]string{bad: bad, "x'); DROP TABLE spate_runs; --": "%_"}
-	e.Result.Context = append(e.Result.Context, harvest.Fact{Name: bad, Value: bad})
-	e.Result.Error = bad
-	e.Result.Extra = harvest.Figures{{Name: bad, Text: bad, Word: true}, {Name: "huge", Text: "1e400"}, {Name: "tiny", Text: "-1e-400"}}
-	e.Result.Metrics = append(e.Result.Metrics, harvest.Figure{Name: "rate", Text: "inf", Word: true})
+	e.Context = append(e.Context, result.Fact{Name: bad, Value: bad})
+	e.Error = bad
+	e.Extra = result.Figures{result.NewWord(bad, bad, ""), result.NewPrinted("huge", "1e400", ""), result.NewPrinted("tiny", "-1e-400", "")}
+	e.Metrics = append(e.Metrics, result.NewWord("rate", "inf", ""))
 	id := put(t, s, e)[0]
 	it, back := get(t, s, id)
 	if it.Name != "nul broken\uFFFD 日本 'quote' \\ \u2028" || len(it.Labels) != 2 || back.Text("rate") != "inf" {
 		t.Errorf("%q, labels %q", it.Name, it.Labels)
 	}
-	if huge, _ := back.Result.Extra.Get("huge"); huge.Text != "1e400" {
+	if huge, _ := back.Extra.Get("huge"); huge.Text != "1e400" {
 		t.Errorf("a figure beyond any float came back as %+v", huge)
 	}
 }
@@ -474,12 +473,12 @@ func secrets(t *testing.T, where string) {
 	s := open(t, where)
 	e := imported(t)[0]
 	launch := `docker run -e HF_TOKEN=hf_abcdefghijklmnopqrst --env X="Bearer \"sk-abcdefghijklmnopqrst\"" image`
-	e.Result.Launch = &launch
-	e.Result.Context = append(e.Result.Context, harvest.Fact{Name: "server_command", Value: launch})
-	e.Result.Error = "GET http://me:hunter22@host/v1: 401"
+	e.Launch = &launch
+	e.Context = append(e.Context, result.Fact{Name: "server_command", Value: launch})
+	e.Error = "GET http://me:hunter22@host/v1: 401"
 	id := put(t, s, e)[0]
 	it, back := get(t, s, id)
-	data, err := runs.Encode(&back)
+	data, err := result.Encode(&back)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -488,8 +487,8 @@ func secrets(t *testing.T, where string) {
 			t.Errorf("%s is in the store: %s", secret, data)
 		}
 	}
-	if !strings.Contains(*back.Result.Launch, "docker run -e HF_TOKEN=") {
-		t.Errorf("launch came back as %s", *back.Result.Launch)
+	if !strings.Contains(*back.Launch, "docker run -e HF_TOKEN=") {
+		t.Errorf("launch came back as %s", *back.Launch)
 	}
 }
 
@@ -505,7 +504,7 @@ func manyGoroutines(t *testing.T, where string) {
 				return
 			}
 			for n := range each { // half of what a writer puts others put too
-				if _, err := s.PutAll(context.Background(), []runs.Entry{numbered(n), numbered(1000*(w+1) + n)}); err != nil {
+				if _, err := s.PutAll(context.Background(), []result.Entry{numbered(n), numbered(1000*(w+1) + n)}); err != nil {
 					failed <- err
 				}
 			}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"spate/internal/result/runs"
+	"spate/internal/result"
 	"spate/internal/settings/config"
 )
 
@@ -73,31 +73,31 @@ func (s *Store) ambiguous(ctx context.Context, ref string, ids []string) error {
 
 // Get reads one result, by what ID accepts. Where the folder of a run is gone its entry has no records,
 // and all else.
-func (s *Store) Get(ctx context.Context, ref string) (Item, runs.Entry, error) {
+func (s *Store) Get(ctx context.Context, ref string) (Item, result.Entry, error) {
 	id, err := s.ID(ctx, ref)
 	if err != nil {
-		return Item{}, runs.Entry{}, err
+		return Item{}, result.Entry{}, err
 	}
 	items, err := s.List(ctx, Filter{IDs: []string{id}})
 	if err != nil {
-		return Item{}, runs.Entry{}, err
+		return Item{}, result.Entry{}, err
 	}
 	if len(items) == 0 { // removed since
-		return Item{}, runs.Entry{}, fmt.Errorf("%w as %q in store %s", ErrUnknown, ref, s.place)
+		return Item{}, result.Entry{}, fmt.Errorf("%w as %q in store %s", ErrUnknown, ref, s.place)
 	}
 	entries, err := s.Entries(ctx, items)
 	if err == nil && len(entries) == 0 {
 		err = fmt.Errorf("%w as %q in store %s", ErrUnknown, ref, s.place)
 	}
 	if err != nil {
-		return Item{}, runs.Entry{}, err
+		return Item{}, result.Entry{}, err
 	}
 	return items[0], entries[0], nil
 }
 
 // Entries reads the results of a list, in its order.
-func (s *Store) Entries(ctx context.Context, items []Item) ([]runs.Entry, error) {
-	out := make([]runs.Entry, 0, len(items))
+func (s *Store) Entries(ctx context.Context, items []Item) ([]result.Entry, error) {
+	out := make([]result.Entry, 0, len(items))
 	for part := range slices.Chunk(items, 100) {
 		docs, err := s.documents(ctx, part)
 		if err != nil {
@@ -135,15 +135,15 @@ func (s *Store) documents(ctx context.Context, items []Item) (map[string]documen
 }
 
 // entry puts a row together again.
-func (s *Store) entry(it *Item, doc document) (runs.Entry, error) {
-	e, err := runs.Decode([]byte(doc.entry))
+func (s *Store) entry(it *Item, doc document) (result.Entry, error) {
+	e, err := result.DecodeEntry([]byte(doc.entry))
 	if err != nil {
-		return runs.Entry{}, err
+		return result.Entry{}, err
 	}
 	e.ID, e.Key, e.Labels = it.ID, it.Key, maps.Clone(it.Labels)
 	if e.Run == nil {
 		if it.Source != "" {
-			e.Result.Source.File = it.Source
+			e.Source.File = it.Source
 		}
 		return e, nil
 	}
@@ -151,7 +151,7 @@ func (s *Store) entry(it *Item, doc document) (runs.Entry, error) {
 	e.Run.Dir = ""
 	if s.Records(it) == RecordsHere {
 		e.Run.Dir = it.Folder
-		e.Result.Source.File = it.Folder
+		e.Source.File = it.Folder
 	}
 	return e, nil
 }

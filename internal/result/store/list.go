@@ -11,14 +11,12 @@ import (
 
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
-	"spate/internal/result/harvest"
-	"spate/internal/result/runs"
 )
 
 // Item is what is known of a stored result without reading all of it.
 type Item struct {
 	ID      string
-	Key     string // runs.Identity
+	Key     string // result.Identity
 	Name    string
 	Format  string // as harvest names it
 	Run     bool   // spate measured it
@@ -34,7 +32,7 @@ type Item struct {
 	Added   time.Time
 	Command string
 	Labels  map[string]string
-	Figures harvest.Figures // under vLLM's names, as printed
+	Figures result.Figures // under vLLM's names, as printed
 
 	Folder string // where the run lay when it was put, empty for results of other tools
 	Host   string // on which machine
@@ -51,8 +49,8 @@ func (it *Item) At() time.Time {
 }
 
 // Judged is the item as far as its verdict goes.
-func (it *Item) Judged() *runs.Entry {
-	e := &runs.Entry{Labels: it.Labels}
+func (it *Item) Judged() *result.Entry {
+	e := &result.Entry{Labels: it.Labels}
 	if it.Run {
 		e.Run = &result.Run{State: result.State(it.State)}
 		e.Run.Verdict.Grade = verdict.Grade(it.Verdict)
@@ -127,7 +125,7 @@ func scanItem(rows *sql.Rows) (Item, error) {
 	var added int64
 	err := rows.Scan(&it.ID, &it.Key, &it.Name, &it.Format, &it.Tool, &it.State, &it.Verdict, &it.Model, &it.Engine, &it.Backend, &it.GPU,
 		&started, &added, &it.Command, &it.Folder, &it.Source, &it.Line, &it.Host, &it.Error)
-	it.Run = it.Format == harvest.FormatSpate
+	it.Run = it.Format == result.FormatSpate
 	it.Added = time.UnixMicro(added).UTC()
 	if started != nil {
 		it.Started = time.UnixMicro(*started).UTC()
@@ -153,11 +151,10 @@ func (s *Store) decorate(ctx context.Context, items []Item) error {
 		if err != nil {
 			return err
 		}
-		err = s.each(ctx, s.db, "SELECT run, name, text, CASE WHEN value IS NULL THEN 1 ELSE 0 END FROM spate_figures"+
+		err = s.each(ctx, s.db, "SELECT run, name, text, value FROM spate_figures"+
 			" WHERE extra = 0 AND run IN "+in+" ORDER BY run, place", ids, func(rows *sql.Rows) error {
 			var run string
-			var f harvest.Figure
-			err := rows.Scan(&run, &f.Name, &f.Text, &f.Word)
+			f, err := scanFigure(rows, &run)
 			at[run].Figures = append(at[run].Figures, f)
 			return err
 		})
@@ -166,6 +163,18 @@ func (s *Store) decorate(ctx context.Context, items []Item) error {
 		}
 	}
 	return nil
+}
+
+// scanFigure reads a figure. One without a value is a word or too large for a float.
+func scanFigure(rows *sql.Rows, run *string) (result.Figure, error) {
+	var f result.Figure
+	var value *float64
+	err := rows.Scan(run, &f.Name, &f.Text, &value)
+	if value == nil {
+		return result.NewWord(f.Name, f.Text, ""), err
+	}
+	f.Value = *value
+	return f, err
 }
 
 func idList(items []Item) (in string, ids []any) {

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"testing"
 
-	"spate/internal/result/harvest"
-	"spate/internal/result/runs"
+	"spate/internal/host/enginelog"
+	"spate/internal/result"
 )
 
 // The tests run themselves as further processes: these say what such a one does.
@@ -69,13 +69,13 @@ func childCmd(t *testing.T, where string, first, count int) *exec.Cmd {
 }
 
 // numbered is a result like no other, with enough figures to take several pages.
-func numbered(n int) runs.Entry {
-	r := harvest.Result{Source: harvest.Source{File: "numbered.txt", Line: n + 1}, Format: harvest.FormatVLLMBlock, EngineLog: []harvest.EngineSample{}}
+func numbered(n int) result.Entry {
+	r := result.Entry{Source: result.Source{File: "numbered.txt", Line: n + 1}, Format: result.FormatVLLMBlock, EngineLog: []enginelog.Sample{}}
 	for i := range 60 {
-		r.Metrics = append(r.Metrics, harvest.Figure{Name: fmt.Sprintf("figure_%02d", i), Text: fmt.Sprintf("%d.%02d", n, i)})
+		r.Metrics = append(r.Metrics, result.NewPrinted(fmt.Sprintf("figure_%02d", i), fmt.Sprintf("%d.%02d", n, i), ""))
 	}
-	r.Metrics = append(r.Metrics, harvest.Figure{Name: "mean_ttft_ms", Text: strconv.Itoa(n)})
-	return runs.FromResult(r)
+	r.Metrics = append(r.Metrics, result.NewPrinted("mean_ttft_ms", strconv.Itoa(n), ""))
+	return result.Named(r)
 }
 
 // open opens a store and closes it with the test.

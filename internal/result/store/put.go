@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"spate/internal/result"
-	"spate/internal/result/harvest"
-	"spate/internal/result/runs"
 	"spate/internal/safe/secret"
 )
 
@@ -25,8 +23,8 @@ type Kept struct {
 
 // Put keeps a result and returns its id. Putting the same one again changes nothing, except that the
 // place its records lie at now is noted, and that a run gets the result it did not have before.
-func (s *Store) Put(ctx context.Context, e runs.Entry) (id string, err error) {
-	kept, err := s.PutAll(ctx, []runs.Entry{e})
+func (s *Store) Put(ctx context.Context, e result.Entry) (id string, err error) {
+	kept, err := s.PutAll(ctx, []result.Entry{e})
 	if err != nil {
 		return "", err
 	}
@@ -34,7 +32,7 @@ func (s *Store) Put(ctx context.Context, e runs.Entry) (id string, err error) {
 }
 
 // PutAll keeps results, all of them or none.
-func (s *Store) PutAll(ctx context.Context, entries []runs.Entry) ([]Kept, error) {
+func (s *Store) PutAll(ctx context.Context, entries []result.Entry) ([]Kept, error) {
 	rows := make([]row, len(entries))
 	for i := range entries {
 		var err error
@@ -62,20 +60,20 @@ type row struct {
 	Item
 	base                       string // what the id begins with
 	config, environment, entry string
-	extra                      harvest.Figures
+	extra                      result.Figures
 	files                      bool // its folder or source is there
 }
 
-func (s *Store) newRow(e *runs.Entry) (row, error) {
-	r := row{Item: describe(e), extra: e.Result.Extra}
+func (s *Store) newRow(e *result.Entry) (row, error) {
+	r := row{Item: describe(e), extra: e.Extra}
 	r.Host, r.Added = s.host, time.Now()
-	if r.base = r.Key[:12]; e.ID != "" && e.Result.Format == harvest.FormatSpate {
+	if r.base = r.Key[:12]; e.ID != "" && e.Format == result.FormatSpate {
 		r.base = clean(e.ID)
 	}
 	bare := *e
 	bare.Key = r.Key
 	if e.Run == nil {
-		r.Source = clean(e.Result.Source.File) // a file, or standard input
+		r.Source = clean(e.Source.File) // a file, or standard input
 		if path := absolute(r.Source); exists(path) {
 			r.Source, r.files = path, true
 		}
@@ -87,7 +85,7 @@ func (s *Store) newRow(e *runs.Entry) (row, error) {
 		run.Config, run.Environment = nil, nil
 		bare.Run = &run
 	}
-	entry, err := runs.Encode(&bare)
+	entry, err := result.Encode(&bare)
 	if err != nil {
 		return row{}, err
 	}
@@ -214,7 +212,7 @@ func (s *Store) insert(ctx context.Context, tx *sql.Tx, r *row) error {
 	for _, name := range slices.Sorted(maps.Keys(r.Labels)) {
 		labels = append(labels, []any{r.ID, clean(name), clean(r.Labels[name])})
 	}
-	for extra, list := range []harvest.Figures{r.Figures, r.extra} {
+	for extra, list := range []result.Figures{r.Figures, r.extra} {
 		for place, f := range list {
 			var value any
 			if v, ok := f.Float(); ok {
@@ -242,10 +240,10 @@ func (s *Store) fill(ctx context.Context, tx *sql.Tx, into string, rows [][]any)
 }
 
 // describe takes out of an entry what lists show and filters ask for.
-func describe(e *runs.Entry) Item {
-	r := &e.Result
+func describe(e *result.Entry) Item {
+	r := e
 	it := Item{
-		Key: runs.Identity(e), Name: clean(e.Name), Format: clean(r.Format), Started: e.Started(), Labels: e.Labels,
+		Key: result.Identity(e), Name: clean(e.Name), Format: clean(r.Format), Started: e.Started(), Labels: e.Labels,
 		Figures: r.Metrics, Line: r.Source.Line, Error: secret.Text(clean(r.Error)),
 		Model: clean(e.Setting("model")), Backend: clean(e.Setting("backend")), Engine: clean(e.Engine()), GPU: clean(e.GPU()),
 		Command: secret.Text(clean(commandOf(e))),
@@ -256,9 +254,9 @@ func describe(e *runs.Entry) Item {
 	return it
 }
 
-func commandOf(e *runs.Entry) string {
+func commandOf(e *result.Entry) string {
 	if e.Run != nil {
 		return result.ShellLine(secret.Args(e.Run.Command))
 	}
-	return e.Result.Context.Text("command")
+	return e.Context.Text("command")
 }

@@ -9,7 +9,7 @@ import (
 	"regexp"
 	"strconv"
 
-	"spate/internal/result/harvest"
+	"spate/internal/result"
 	"spate/internal/result/runs"
 	"spate/internal/safe/infile"
 )
@@ -22,14 +22,14 @@ type Finder struct {
 	Stdin io.Reader
 
 	// Problems gathers what is wrong with files and which runs have lost their folder.
-	Problems []harvest.Problem
+	Problems []result.Problem
 
 	store *Store
 }
 
 // Resolve returns the results in the order of the references. Each must give at least one.
-func (f *Finder) Resolve(ctx context.Context, refs []string) ([]runs.Entry, error) {
-	var out []runs.Entry
+func (f *Finder) Resolve(ctx context.Context, refs []string) ([]result.Entry, error) {
+	var out []result.Entry
 	for _, ref := range refs {
 		found, err := f.one(ctx, ref)
 		if err != nil {
@@ -56,7 +56,7 @@ func (f *Finder) Close() error {
 // fileLine is how results without a name of their own are called: file:line.
 var fileLine = regexp.MustCompile(`^(.+):([0-9]+)$`)
 
-func (f *Finder) one(ctx context.Context, ref string) ([]runs.Entry, error) {
+func (f *Finder) one(ctx context.Context, ref string) ([]result.Entry, error) {
 	if ref == "-" {
 		return f.files(ref, 0)
 	}
@@ -94,7 +94,7 @@ func (f *Finder) one(ctx context.Context, ref string) ([]runs.Entry, error) {
 }
 
 // files reads results that lie about; line picks the one that begins there.
-func (f *Finder) files(path string, line int) ([]runs.Entry, error) {
+func (f *Finder) files(path string, line int) ([]result.Entry, error) {
 	set, err := runs.Read([]string{path}, f.Stdin)
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (f *Finder) files(path string, line int) ([]runs.Entry, error) {
 		return set.Entries, nil
 	}
 	for i := range set.Entries {
-		if set.Entries[i].Result.Source.Line == line {
+		if set.Entries[i].Source.Line == line {
 			return set.Entries[i : i+1], nil
 		}
 	}
@@ -125,14 +125,14 @@ func (f *Finder) open(ctx context.Context, ref string) error {
 	return err
 }
 
-func (f *Finder) stored(ctx context.Context, filter Filter) ([]runs.Entry, error) {
+func (f *Finder) stored(ctx context.Context, filter Filter) ([]result.Entry, error) {
 	items, err := f.store.List(ctx, filter)
 	if err != nil {
 		return nil, err
 	}
 	for i := range items {
 		if note := f.store.Lost(&items[i]); note != "" {
-			f.Problems = append(f.Problems, harvest.Problem{File: items[i].Folder, Line: 1, Kind: harvest.Note, Text: note})
+			f.Problems = append(f.Problems, result.Problem{File: items[i].Folder, Line: 1, Kind: result.Note, Text: note})
 		}
 	}
 	return f.store.Entries(ctx, items)

@@ -56,7 +56,7 @@ P99 TTFT (ms):                           40.00
 `
 
 // imported are the results of page.
-func imported(t testing.TB) []runs.Entry {
+func imported(t testing.TB) []result.Entry {
 	t.Helper()
 	set, err := runs.Read([]string{"-"}, strings.NewReader(page))
 	if err != nil || len(set.Entries) != 2 {
@@ -93,14 +93,14 @@ func unsaved(n int) (*result.Run, []call.Record) {
 }
 
 // quick is an unsaved run under a name.
-func quick(n int, name string) runs.Entry {
+func quick(n int, name string) result.Entry {
 	run, _ := unsaved(n)
 	run.ID = name
-	return runs.FromRun(run)
+	return result.FromRun(run)
 }
 
 // measured writes a run folder with two records below root and reads it back.
-func measured(t testing.TB, root string, n int) runs.Entry {
+func measured(t testing.TB, root string, n int) result.Entry {
 	t.Helper()
 	run, recs := unsaved(n)
 	f, err := result.Create(run, result.Options{Root: root})

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"modernc.org/sqlite"
 
-	"spate/internal/result/runs"
+	"spate/internal/result"
 )
 
 // TestOldSchemas opens files that earlier versions wrote. They stay in testdata for ever.
@@ -137,7 +137,7 @@ func TestFullDisk(t *testing.T) {
 	if _, err := s.db.ExecContext(context.Background(), fmt.Sprintf("PRAGMA max_page_count = %d", pages+2)); err != nil {
 		t.Fatal(err)
 	}
-	var many []runs.Entry
+	var many []result.Entry
 	for n := range 50 {
 		many = append(many, numbered(1+n))
 	}
@@ -233,7 +233,7 @@ func BenchmarkList(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	var all []runs.Entry
+	var all []result.Entry
 	for n := range 5000 {
 		all = append(all, numbered(n))
 	}

@@ -3,7 +3,7 @@
 // commands, verdict) and where its records lie, never the records: the run folder is what counts, and
 // the store can be filled again from folders at any time.
 //
-// bench, import and sweeps Put runs.Entry values; list, show, compare and report find them by Filter, or
+// bench, import and sweeps Put result.Entry values; list, show, compare and report find them by Filter, or
 // with a Finder by whatever a user types. Read this file, then put.go and list.go; where.go says where the
 // store is, sqlite.go and postgres.go are all that differs between the two databases.
 package store

@@ -7,7 +7,7 @@ import (
 
 	"spate/internal/figure"
 	"spate/internal/judge/verdict"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 	"spate/internal/safe/escape"
 )
 
@@ -28,7 +28,7 @@ func worse(a, b verdict.Finding) bool {
 
 // Reasons say why runs are SUSPECT or INVALID, a line for each check they did not pass: the points, and the sentence
 // of the run that is furthest off. They are empty where every run is VALID.
-func Reasons(p *Plan, entries []runs.Entry) []string {
+func Reasons(p *Plan, entries []result.Entry) []string {
 	var all []*reason
 	for i := range p.Points {
 		pt := &p.Points[i]

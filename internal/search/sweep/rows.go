@@ -12,7 +12,7 @@ import (
 	"spate/internal/figure"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/stats"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 	"spate/internal/safe/escape"
 )
 
@@ -102,7 +102,7 @@ func (o *Overview) Row(r Row) error {
 	for _, f := range figures {
 		fmt.Fprintf(&b, "  %*s", max(8, len(f.Short())), fmt.Sprintf(form(f), f.Of(&r.Run.Summary).V))
 	}
-	e := runs.FromRun(r.Run)
+	e := result.FromRun(r.Run)
 	fmt.Fprintf(&b, "  %s", e.Verdict())
 	switch {
 	case r.Earlier:
@@ -138,7 +138,7 @@ func (o *Overview) head(b *strings.Builder) {
 }
 
 // Table writes Medians as Markdown.
-func Table(w io.Writer, p *Plan, entries []runs.Entry) error {
+func Table(w io.Writer, p *Plan, entries []result.Entry) error {
 	head, rows := Medians(p, entries)
 	var b strings.Builder
 	fmt.Fprintf(&b, "| %s |\n", strings.Join(markdown(head), " | "))
@@ -161,7 +161,7 @@ func markdown(cells []string) []string {
 
 // Medians are a row for each point: its settings, how many results it has, their verdicts, and the median of
 // each figure, times in milliseconds. INVALID runs are counted and no part of a median.
-func Medians(p *Plan, entries []runs.Entry) (head []string, rows [][]string) {
+func Medians(p *Plan, entries []result.Entry) (head []string, rows [][]string) {
 	head = append(slices.Clone(p.heads()), "runs", "verdict")
 	for _, f := range figures {
 		head = append(head, f.Short())
@@ -173,27 +173,27 @@ func Medians(p *Plan, entries []runs.Entry) (head []string, rows [][]string) {
 }
 
 // results are the runs of a point.
-func (p *Plan) results(pt *Point, entries []runs.Entry) []*runs.Entry {
-	var all []*runs.Entry
+func (p *Plan) results(pt *Point, entries []result.Entry) []*result.Entry {
+	var all []*result.Entry
 	for r := 1; r <= p.Repeat; r++ {
 		key := p.Key(Step{Point: pt, Repeat: r})
-		if i := slices.IndexFunc(entries, func(e runs.Entry) bool { return e.ID == key && e.Run != nil }); i >= 0 {
+		if i := slices.IndexFunc(entries, func(e result.Entry) bool { return e.ID == key && e.Run != nil }); i >= 0 {
 			all = append(all, &entries[i])
 		}
 	}
 	return all
 }
 
-func (p *Plan) medians(pt *Point, entries []runs.Entry) []string {
+func (p *Plan) medians(pt *Point, entries []result.Entry) []string {
 	all := p.results(pt, entries)
 	var found []*metrics.Summary
-	basis := runs.BasisOf(all)
+	basis := result.BasisOf(all)
 	for _, e := range all {
 		if basis.Holds(e) {
 			found = append(found, &e.Run.Summary)
 		}
 	}
-	out := []string{strconv.Itoa(len(all)), cmp.Or(runs.Count(all), "-")}
+	out := []string{strconv.Itoa(len(all)), cmp.Or(result.Count(all), "-")}
 	for _, f := range figures {
 		if len(found) == 0 {
 			out = append(out, "-")

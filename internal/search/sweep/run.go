@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"spate/internal/result"
-	"spate/internal/result/runs"
 	"spate/internal/safe/secret"
 	"spate/internal/trial"
 )
@@ -35,7 +34,7 @@ type Row struct {
 
 // Outcome is what a sitting came to.
 type Outcome struct {
-	Entries []runs.Entry // every result of the sweep, in the order of the plan's points
+	Entries []result.Entry // every result of the sweep, in the order of the plan's points
 	Failed  []Row
 	Stopped bool // by the user
 	GaveUp  bool // after too many failures in a row
@@ -244,12 +243,12 @@ func (s *sitting) rest() time.Duration {
 func (s *sitting) collect() { s.out.Entries = s.Entries() }
 
 // Entries are the results of the sweep so far, in the order of its points.
-func (f *Folder) Entries() []runs.Entry {
-	var out []runs.Entry
+func (f *Folder) Entries() []result.Entry {
+	var out []result.Entry
 	for i := range f.Plan.Points {
 		for r := 1; r <= f.Plan.Repeat; r++ {
 			if run := f.Finished(f.Plan.Key(Step{Point: &f.Plan.Points[i], Repeat: r})); run != nil {
-				out = append(out, runs.FromRun(run))
+				out = append(out, result.FromRun(run))
 			}
 		}
 	}

@@ -145,8 +145,8 @@ func TestEveryPointIsMeasuredExactlyAsOftenAsAskedFor(t *testing.T) {
 	}
 }
 
-func measured(set *runs.Set) []runs.Entry {
-	var out []runs.Entry
+func measured(set *result.Set) []result.Entry {
+	var out []result.Entry
 	for i := range set.Entries {
 		if set.Entries[i].Run != nil {
 			out = append(out, set.Entries[i])
@@ -266,11 +266,11 @@ func TestReasons(t *testing.T) {
 	}
 	hits := verdict.Finding{Name: "prefix_cache", Level: verdict.Suspect, Figure: 0.5, Bound: 0.1, Sentence: "50 % came from the cache."}
 	found := [][]verdict.Finding{nil, {hits}, {late(verdict.Invalid, 30), hits}, {late(verdict.Invalid, 90)}, {late(verdict.Invalid, 60), hits}, {late(verdict.Suspect, 2)}}
-	var entries []runs.Entry
+	var entries []result.Entry
 	for i := range found {
 		run := &result.Run{ID: p.Key(Step{&p.Points[i/2], 1 + i%2})}
 		run.Verdict.Findings = found[i]
-		entries = append(entries, runs.Entry{ID: run.ID, Run: run})
+		entries = append(entries, result.Entry{ID: run.ID, Run: run})
 	}
 	want := []string{
 		"INVALID at request-rate=10, request-rate=20, 3 runs (send_lag): the worst: p99 send lag 90 ms.",
@@ -289,7 +289,7 @@ func TestOverviewAndTable(t *testing.T) {
 	p := planned(t, "repeat: 2\ngrid: {request-rate: [2, 10]}\nservers: [{name: a}]")
 	var b strings.Builder
 	view := NewOverview(&b, p)
-	var entries []runs.Entry
+	var entries []result.Entry
 	for i := range p.Points {
 		for r := 1; r <= 2; r++ {
 			st := Step{&p.Points[i], r}
@@ -298,7 +298,7 @@ func TestOverviewAndTable(t *testing.T) {
 			if i == 0 && r == 1 {
 				run.Verdict.Grade = verdict.InvalidRun
 			}
-			entries = append(entries, runs.Entry{ID: run.ID, Run: run})
+			entries = append(entries, result.Entry{ID: run.ID, Run: run})
 			if err := view.Row(Row{Step: st, N: 2*i + r, Of: 4, Run: run, Earlier: r == 1, Left: time.Minute}); err != nil {
 				t.Fatal(err)
 			}

@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strings"
 
-	"spate/internal/result/runs"
+	"spate/internal/result"
 	"spate/internal/view/table"
 )
 
 // WriteTables writes the results side by side: on a terminal of this width a table that fits it, elsewhere (0) in
 // Markdown with everything. Below it stands why not every run is VALID; what it says in sentences is for reports.
-func (f *Folder) WriteTables(b *bytes.Buffer, entries []runs.Entry, width int) error {
+func (f *Folder) WriteTables(b *bytes.Buffer, entries []result.Entry, width int) error {
 	if err := f.sideBySide(b, entries, width); err != nil {
 		return err
 	}
@@ -24,7 +24,7 @@ func (f *Folder) WriteTables(b *bytes.Buffer, entries []runs.Entry, width int) e
 	return nil
 }
 
-func (f *Folder) sideBySide(b *bytes.Buffer, entries []runs.Entry, width int) error {
+func (f *Folder) sideBySide(b *bytes.Buffer, entries []result.Entry, width int) error {
 	b.WriteByte('\n')
 	var err error
 	switch repeats := f.Plan.Repeat > 1; {

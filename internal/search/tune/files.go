@@ -12,11 +12,10 @@ import (
 	"strconv"
 	"strings"
 
+	"spate/internal/host/enginelog"
 	"spate/internal/judge/compare"
 	"spate/internal/judge/explain"
 	"spate/internal/result"
-	"spate/internal/result/harvest"
-	"spate/internal/result/runs"
 	"spate/internal/view/page"
 )
 
@@ -36,7 +35,7 @@ func NewReport(t *Tuner, d *Folder, predicted string) (*Report, error) {
 }
 
 // Entries are the results of the search's runs or, of one in virtual time, of its steps.
-func (r *Report) Entries() []runs.Entry { return r.entries }
+func (r *Report) Entries() []result.Entry { return r.entries }
 
 func lastFailure(history []Observation) string {
 	for i := len(history) - 1; i >= 0; i-- {
@@ -92,7 +91,7 @@ func (r *Report) open() {
 				continue
 			}
 			if run, err := result.Open(m.Run); err == nil {
-				r.entries = append(r.entries, runs.FromRun(run))
+				r.entries = append(r.entries, result.FromRun(run))
 			}
 		}
 	}
@@ -103,8 +102,8 @@ func (r *Report) supposed() {
 	for i := range r.history {
 		o := &r.history[i]
 		for _, m := range o.Runs {
-			e := runs.Entry{ID: o.Key(), Name: o.Name(), Labels: map[string]string{
-				runs.PredictedLabel: "true", "trial": strconv.Itoa(o.Trial), "phase": string(o.Phase), "workload": m.Workload, "label": o.Name(),
+			e := result.Entry{ID: o.Key(), Name: o.Name(), Labels: map[string]string{
+				result.PredictedLabel: "true", "trial": strconv.Itoa(o.Trial), "phase": string(o.Phase), "workload": m.Workload, "label": o.Name(),
 			}}
 			if len(o.Runs) > 1 {
 				e.ID += "-" + m.Workload
@@ -115,9 +114,9 @@ func (r *Report) supposed() {
 			for k, v := range o.Settings {
 				e.Labels[k] = v
 			}
-			e.Result.EngineLog = []harvest.EngineSample{}
+			e.EngineLog = []enginelog.Sample{}
 			for _, name := range slices.Sorted(maps.Keys(m.Figures)) {
-				e.Result.Metrics = append(e.Result.Metrics, harvest.Figure{Name: name, Text: strconv.FormatFloat(m.Figures[name], 'g', -1, 64)})
+				e.Metrics = append(e.Metrics, result.Figure{Name: name, Text: strconv.FormatFloat(m.Figures[name], 'g', -1, 64)})
 			}
 			r.entries = append(r.entries, e)
 		}
@@ -137,7 +136,7 @@ func (r *Report) explain() {
 				continue
 			}
 			for _, m := range o.Runs {
-				at := slices.IndexFunc(r.entries, func(e runs.Entry) bool { return e.Run != nil && e.Run.Dir == m.Run })
+				at := slices.IndexFunc(r.entries, func(e result.Entry) bool { return e.Run != nil && e.Run.Dir == m.Run })
 				if at >= 0 && m.Workload == r.File.Workloads[0].Name {
 					s.Samples = append(s.Samples, compare.Sample{Entry: r.entries[at]})
 				}
@@ -151,7 +150,7 @@ func (r *Report) explain() {
 	}
 	for _, s := range []compare.Side{a, b} {
 		e := &s.Samples[0].Entry
-		if causes := explain.Brief(&e.Result, e.Run); len(causes) > 0 {
+		if causes := explain.Brief(e); len(causes) > 0 {
 			r.Why = append(r.Why, fmt.Sprintf("the %s was limited so: %s", s.Name, causes[0].Sentence))
 		}
 	}

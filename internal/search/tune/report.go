@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"spate/internal/judge/verdict"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 	"spate/internal/safe/escape"
 )
 
@@ -24,7 +24,7 @@ type Report struct {
 	Notes     []string
 
 	history []Observation
-	entries []runs.Entry
+	entries []result.Entry
 }
 
 // WriteMarkdown writes the report as a page.

@@ -5,15 +5,14 @@ import (
 	"math"
 	"strings"
 
-	"spate/internal/result/harvest"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 )
 
 // Side is one of two results to be set beside each other.
 type Side struct {
 	Name    string
 	Dialect Name
-	Entry   *runs.Entry
+	Entry   *result.Entry
 	Run     *Run // nil where there are no records
 }
 
@@ -29,22 +28,22 @@ type Line struct {
 
 // Of says in whose words a result is: the tool that printed it, or the dialect a run of spate was told to
 // speak.
-func Of(e *runs.Entry) Name {
+func Of(e *result.Entry) Name {
 	if e.Run != nil {
 		if name, err := Parse(e.Setting("compat")); err == nil {
 			return name
 		}
 		return VLLM
 	}
-	switch format := e.Result.Format; {
+	switch format := e.Format; {
 	case strings.HasPrefix(format, "sglang"):
 		return SGLang
 	case strings.HasPrefix(format, "lmdeploy"):
 		return LMDeploy
-	case format == harvest.FormatBackprop:
+	case format == result.FormatBackprop:
 		return Backprop
-	case format == harvest.FormatVLLMBlock || format == harvest.FormatVLLMJSON:
-		if _, ok := e.Result.Metrics.Get("failed"); !ok { // HEAD prints failures, its ancestors do not
+	case format == result.FormatVLLMBlock || format == result.FormatVLLMJSON:
+		if _, ok := e.Metrics.Get("failed"); !ok { // HEAD prints failures, its ancestors do not
 			return VLLM10
 		}
 	}

@@ -184,24 +184,24 @@ func TestBackpropJSON(t *testing.T) {
 
 // What a dialect prints, the importer reads back.
 func TestImportersReadWhatIsPrinted(t *testing.T) {
-	for name, format := range map[Name]string{LMDeploy: harvest.FormatLMDeployBlock, SGLang: harvest.FormatSGLangBlock, Backprop: harvest.FormatBackprop} {
+	for name, format := range map[Name]string{LMDeploy: result.FormatLMDeployBlock, SGLang: result.FormatSGLangBlock, Backprop: result.FormatBackprop} {
 		var b strings.Builder
 		if err := name.Print(&b, twoRequests()); err != nil {
 			t.Fatal(err)
 		}
 		h, err := harvest.Read("x", strings.NewReader(b.String()))
-		if err != nil || len(h.Results) != 1 || h.Results[0].Format != format || h.Bad() > 0 {
+		if err != nil || len(h.Entries) != 1 || h.Entries[0].Format != format || h.Bad() > 0 {
 			t.Errorf("%s: %+v, %v", name, h, err)
 			continue
 		}
-		if v, ok := h.Results[0].Metrics.Float("mean_ttft_ms"); !ok || math.Abs(v-map[Name]float64{LMDeploy: 100, SGLang: 100, Backprop: 85}[name]) > 1e-9 {
+		if v, ok := h.Entries[0].Metrics.Float("mean_ttft_ms"); !ok || math.Abs(v-map[Name]float64{LMDeploy: 100, SGLang: 100, Backprop: 85}[name]) > 1e-9 {
 			t.Errorf("%s: mean TTFT %v", name, v)
 		}
 	}
 	for _, name := range []Name{LMDeploy, SGLang} {
 		file, header, line := name.File(twoRequests())
 		h, err := harvest.Read(file, strings.NewReader(header+line))
-		if err != nil || len(h.Results) != 1 {
+		if err != nil || len(h.Entries) != 1 {
 			t.Errorf("%s: %s: %+v, %v", name, file, h, err)
 		}
 		if file != "lmdeploy_1105_2_10_5.jsonl" {

@@ -26,7 +26,6 @@ import (
 	"spate/internal/forecast/profile"
 	"spate/internal/host/launch"
 	"spate/internal/result"
-	"spate/internal/result/runs"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
 	"spate/internal/sim/serve"
@@ -260,8 +259,8 @@ func (s *subject) givesARun(t *testing.T, names []string) []string {
 		t.Errorf("labels %v, command %q", run.Labels, run.Command)
 	}
 	var got []string
-	e := runs.FromRun(run)
-	for _, f := range e.Result.Metrics {
+	e := result.FromRun(run)
+	for _, f := range e.Metrics {
 		got = append(got, f.Name)
 	}
 	slices.Sort(got)

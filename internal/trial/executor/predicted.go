@@ -11,7 +11,6 @@ import (
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/result"
-	"spate/internal/result/runs"
 	"spate/internal/settings/config"
 	"spate/internal/trial"
 )
@@ -73,7 +72,7 @@ func (e *Predicted) run(p *trial.Point, load *predict.Load) *result.Run {
 func NewRun(prof *profile.Profile, l *predict.Load, c *config.Bench, tool string, command []string) *result.Run {
 	run := &result.Run{
 		Started: time.Now(), Tool: tool, Command: command,
-		Labels: map[string]string{runs.PredictedLabel: "true", "profile": prof.Name},
+		Labels: map[string]string{result.PredictedLabel: "true", "profile": prof.Name},
 		Server: result.Server{Backend: "simulated", Model: cmp.Or(prof.Engine.Model, prof.Name), Kind: prof.Engine.Engine, Version: prof.Engine.Version},
 		Plan:   result.NewPlan(l.Plan(c.Output.Percentiles), l.Text),
 		Notes:  []string{"predicted by the simulator with profile " + prof.Caption() + "; no server was measured"},

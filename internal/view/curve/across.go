@@ -9,7 +9,7 @@ import (
 
 	"spate/internal/figure"
 	"spate/internal/judge/stats"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 )
 
 // Figure is one number of a result that a curve may be drawn over.
@@ -37,7 +37,7 @@ func Stats() []Stat {
 }
 
 // Value is a figure of an entry or, where it has none of that name, a setting that is a number.
-func Value(e *runs.Entry, key string) (float64, bool) {
+func Value(e *result.Entry, key string) (float64, bool) {
 	if v, ok := e.Float(key); ok && !math.IsInf(v, 0) && !math.IsNaN(v) {
 		return v, true
 	}
@@ -54,7 +54,7 @@ const invalidLine = "INVALID"
 // LoadCurve is a latency against a load, one line for each group and one point for each run in it. Points are
 // joined in order of the load asked for, so that a server pushed beyond its capacity shows as a line that turns
 // back; repeats of one load are joined at their median. INVALID runs are points of a line of their own.
-func LoadCurve(set []runs.Entry, groups []Group, load Figure, l Latency, stat Stat) Chart {
+func LoadCurve(set []result.Entry, groups []Group, load Figure, l Latency, stat Stat) Chart {
 	c := Chart{
 		ID: "load-" + string(l), Title: stat.Name + " " + l.Short() + " by load",
 		X: Axis{Name: load.Name, Unit: load.Unit, Scale: Linear, Zero: true},
@@ -95,7 +95,7 @@ func LoadCurve(set []runs.Entry, groups []Group, load Figure, l Latency, stat St
 }
 
 // join leads the line through the medians of runs at the same load, where some are.
-func (l *Line) join(set []runs.Entry, drawn []int) {
+func (l *Line) join(set []result.Entry, drawn []int) {
 	var x, y []float64
 	for from := 0; from < len(drawn); {
 		to := from + 1
@@ -113,7 +113,7 @@ func (l *Line) join(set []runs.Entry, drawn []int) {
 // Pareto sets what a GPU delivers against what a user sees, one dot for each run, with the frontier of those
 // that no other run beats on both. Where some results say on how many GPUs they ran, the others are left out.
 // INVALID runs, and predictions beside what was measured, are drawn and are no part of the frontier.
-func Pareto(set []runs.Entry, groups []Group) Chart {
+func Pareto(set []result.Entry, groups []Group) Chart {
 	c := Chart{
 		ID: "pareto", Title: "Throughput per GPU against speed per user",
 		X: Axis{Name: "Speed per user (1 / median TPOT)", Unit: "tokens/s", Scale: Linear, Zero: true},
@@ -129,7 +129,7 @@ func Pareto(set []runs.Entry, groups []Group) Chart {
 		c.Title, c.Y.Name = "Throughput against speed per user", "Output throughput"
 		c.Note = "No result says on how many GPUs it ran: throughput is of the whole server. A label gpus=N tells."
 	}
-	names, basis := Legend(set), runs.BasisOf(runs.Pointers(set))
+	names, basis := Legend(set), result.BasisOf(result.Pointers(set))
 	var frontier Line
 	invalid := Line{Name: invalidLine, Kind: Dots}
 	out := 0
@@ -180,7 +180,7 @@ func nearZero(lines []Line, of func(*Line) []float64) bool {
 	return low < high/2
 }
 
-func paretoPoint(e *runs.Entry, perGPU bool) (x, y float64, ok bool) {
+func paretoPoint(e *result.Entry, perGPU bool) (x, y float64, ok bool) {
 	tpot, ok := Value(e, "median_tpot_ms")
 	if !ok {
 		tpot, ok = Value(e, "mean_tpot_ms")
@@ -234,7 +234,7 @@ func Frontier(x, y []float64) []int {
 }
 
 // GPUs is on how many GPUs the server of a result ran: a label says so, or the product of its parallel sizes.
-func GPUs(e *runs.Entry) (float64, bool) {
+func GPUs(e *result.Entry) (float64, bool) {
 	for _, key := range []string{"gpus", "num_gpus", "gpu_count"} {
 		if v, ok := Value(e, key); ok && v > 0 {
 			return v, true

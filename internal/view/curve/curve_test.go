@@ -19,8 +19,7 @@ import (
 	"spate/internal/host/observe"
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/stats"
-	"spate/internal/result/harvest"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 	"spate/internal/rng"
 )
 
@@ -309,10 +308,10 @@ func TestFrontierIsNotDominated(t *testing.T) {
 }
 
 // entry is a result with the given settings and figures.
-func entry(name string, labels map[string]string, figures map[string]string) runs.Entry {
-	e := runs.Entry{ID: name, Name: name, Labels: labels}
+func entry(name string, labels map[string]string, figures map[string]string) result.Entry {
+	e := result.Entry{ID: name, Name: name, Labels: labels}
 	for _, key := range slices.Sorted(keys(figures)) {
-		e.Result.Metrics = append(e.Result.Metrics, harvest.Figure{Name: key, Text: figures[key]})
+		e.Metrics = append(e.Metrics, result.NewPrinted(key, figures[key], ""))
 	}
 	return e
 }
@@ -328,31 +327,31 @@ func keys(m map[string]string) func(func(string) bool) {
 }
 
 func TestGroups(t *testing.T) {
-	at := func(name, gpu, rate, note string) runs.Entry {
+	at := func(name, gpu, rate, note string) result.Entry {
 		return entry(name, map[string]string{"gpu": gpu, "request_rate": rate, "note": note}, nil)
 	}
 	for _, c := range []struct {
 		name string
-		set  []runs.Entry
+		set  []result.Entry
 		by   []string
 		want []Group
 	}{
-		{"one run", []runs.Entry{at("a", "x", "1", "")}, nil, []Group{{"runs", []int{0}}}},
+		{"one run", []result.Entry{at("a", "x", "1", "")}, nil, []Group{{"runs", []int{0}}}},
 		{
 			"by what differs, rising load, no rate last",
-			[]runs.Entry{at("a", "x", "4", "1"), at("b", "y", "2", "2"), at("c", "x", "inf", "3"), at("d", "x", "2", "4"), at("e", "y", "10", "5")},
+			[]result.Entry{at("a", "x", "4", "1"), at("b", "y", "2", "2"), at("c", "x", "inf", "3"), at("d", "x", "2", "4"), at("e", "y", "10", "5")},
 			nil,
 			[]Group{{"x", []int{3, 0, 2}}, {"y", []int{1, 4}}},
 		},
 		{
 			"only the load differs",
-			[]runs.Entry{at("a", "x", "4", ""), at("b", "x", "2", "")},
+			[]result.Entry{at("a", "x", "4", ""), at("b", "x", "2", "")},
 			nil,
 			[]Group{{"runs", []int{1, 0}}},
 		},
 		{
 			"by name",
-			[]runs.Entry{at("a", "x", "4", "p"), at("b", "y", "2", "p"), at("c", "x", "2", "q")},
+			[]result.Entry{at("a", "x", "4", "p"), at("b", "y", "2", "p"), at("c", "x", "2", "q")},
 			[]string{"note"},
 			[]Group{{"p", []int{1, 0}}, {"q", []int{2}}},
 		},
@@ -367,7 +366,7 @@ func TestGroups(t *testing.T) {
 
 func TestGroupsPartition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var set []runs.Entry
+		var set []result.Entry
 		for range rapid.IntRange(0, 12).Draw(t, "n") {
 			labels := map[string]string{}
 			for _, k := range []string{"a", "b", "request_rate"} {
@@ -392,12 +391,12 @@ func TestGroupsPartition(t *testing.T) {
 }
 
 func TestLoadCurveAndPareto(t *testing.T) {
-	at := func(name, rate, tput, ttft, gpus string) runs.Entry {
+	at := func(name, rate, tput, ttft, gpus string) result.Entry {
 		return entry(name, map[string]string{"request_rate": rate, "gpus": gpus}, map[string]string{
 			"request_throughput": tput, "output_throughput": tput + "0", "p99_ttft_ms": ttft, "median_tpot_ms": "20",
 		})
 	}
-	set := []runs.Entry{at("b", "8", "6", "900", "2"), at("a", "2", "2", "20", "2"), at("c", "4", "4", "", "2")}
+	set := []result.Entry{at("b", "8", "6", "900", "2"), at("a", "2", "2", "20", "2"), at("c", "4", "4", "", "2")}
 	groups := Groups(set, nil)
 	c := LoadCurve(set, groups, Loads()[0], TTFT, Stats()[0])
 	want := []Line{{Name: "runs", Kind: Marks, X: []float64{2, 6}, Y: []float64{20, 900}, Labels: []string{"a", "b"}}}
@@ -505,17 +504,17 @@ func TestGolden(t *testing.T) {
 // TestCurvesKeepApartWhatMayNotBeUsed: INVALID runs are points of a line of their own, predictions are curves of
 // their own, and the frontier rests on neither.
 func TestCurvesKeepApartWhatMayNotBeUsed(t *testing.T) {
-	at := func(name, grade, rate, out string, predicted bool) runs.Entry {
+	at := func(name, grade, rate, out string, predicted bool) result.Entry {
 		e := entry(name, map[string]string{"request_rate": rate}, map[string]string{
 			"request_throughput": rate, "output_throughput": out, "p99_ttft_ms": out, "median_tpot_ms": "20",
 		})
-		e.Result.Context = append(e.Result.Context, harvest.Fact{Name: "verdict", Value: grade})
+		e.Context = append(e.Context, result.Fact{Name: "verdict", Value: grade})
 		if predicted {
-			e.Labels[runs.PredictedLabel] = "true"
+			e.Labels[result.PredictedLabel] = "true"
 		}
 		return e
 	}
-	set := []runs.Entry{
+	set := []result.Entry{
 		at("a", "VALID", "1", "10", false), at("b", "INVALID", "2", "90", false), at("c", "SUSPECT", "3", "30", false), at("d", "", "1", "70", true), at("e", "", "3", "80", true),
 	}
 	groups := Groups(set, nil)
@@ -541,10 +540,10 @@ func TestCurvesKeepApartWhatMayNotBeUsed(t *testing.T) {
 
 // TestRepeatsAreNotJoined: three runs at one load are three marks; the line goes through their median.
 func TestRepeatsAreNotJoined(t *testing.T) {
-	at := func(name, rate, ttft string) runs.Entry {
+	at := func(name, rate, ttft string) result.Entry {
 		return entry(name, map[string]string{"request_rate": rate}, map[string]string{"request_throughput": rate, "p99_ttft_ms": ttft})
 	}
-	set := []runs.Entry{at("a", "2", "9"), at("b", "1", "5"), at("c", "1", "4"), at("d", "1", "6")}
+	set := []result.Entry{at("a", "2", "9"), at("b", "1", "5"), at("c", "1", "4"), at("d", "1", "6")}
 	got := LoadCurve(set, Groups(set, nil), Loads()[0], TTFT, Stats()[0]).Lines
 	want := []Line{{
 		Name: "runs", Kind: Marks, X: []float64{1, 1, 1, 2}, Y: []float64{5, 4, 6, 9}, Labels: []string{"b", "c", "d", "a"},

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"spate/internal/judge/verdict"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 )
 
 // Group is the runs of one curve: the same set-up under different load.
@@ -21,10 +21,10 @@ type Group struct {
 var loads = []string{"num_prompts", "max_concurrency", "request_rate"}
 
 // setups are the facts of a result, beside its labels, by which set-ups differ.
-var setups = []string{runs.TheSetting, "model", "backend", "dataset", "input_len", "output_len", "tensor_parallel_size", "server_command"}
+var setups = []string{result.TheSetting, "model", "backend", "dataset", "input_len", "output_len", "tensor_parallel_size", "server_command"}
 
 // Groups splits a set by the named settings or, without any, by what differs between its runs besides their load.
-func Groups(set []runs.Entry, by []string) []Group {
+func Groups(set []result.Entry, by []string) []Group {
 	if len(by) == 0 {
 		by = differing(set)
 	}
@@ -49,7 +49,7 @@ func Groups(set []runs.Entry, by []string) []Group {
 	return out
 }
 
-func groupName(e *runs.Entry, by []string) string {
+func groupName(e *result.Entry, by []string) string {
 	var parts []string
 	for _, key := range by {
 		v := shorten(e.Setting(key), 40)
@@ -62,14 +62,14 @@ func groupName(e *runs.Entry, by []string) string {
 		}
 	}
 	if e.Predicted() { // which is never on one curve with what was measured
-		parts = append(parts, runs.PredictedLabel)
+		parts = append(parts, result.PredictedLabel)
 	}
 	return strings.Join(parts, " · ")
 }
 
 // differing are the settings to split by. One that is different in every run names runs, not set-ups; and when
 // what is left splits the set into single runs, the finest of them goes, until curves have points.
-func differing(set []runs.Entry) []string {
+func differing(set []result.Entry) []string {
 	values := map[string]map[string]bool{}
 	for i := range set {
 		for _, key := range candidates(&set[i]) {
@@ -97,7 +97,7 @@ func differing(set []runs.Entry) []string {
 }
 
 // withoutEchoes drops settings that split no further than those before them: a label that repeats the model.
-func withoutEchoes(set []runs.Entry, keys []string) []string {
+func withoutEchoes(set []result.Entry, keys []string) []string {
 	var out []string
 	for _, key := range slices.Backward(keys) { // the finest first: it may make all others needless
 		rest := append(slices.Clone(out), key)
@@ -109,7 +109,7 @@ func withoutEchoes(set []runs.Entry, keys []string) []string {
 	return out
 }
 
-func distinct(set []runs.Entry, keys []string) map[string]bool {
+func distinct(set []result.Entry, keys []string) map[string]bool {
 	out := map[string]bool{}
 	for i := range set {
 		var parts []string
@@ -121,18 +121,18 @@ func distinct(set []runs.Entry, keys []string) map[string]bool {
 	return out
 }
 
-func candidates(e *runs.Entry) []string {
+func candidates(e *result.Entry) []string {
 	out := slices.Sorted(maps.Keys(e.Labels))
 	for _, key := range setups {
 		if e.Setting(key) != "" {
 			out = append(out, key)
 		}
 	}
-	return slices.DeleteFunc(out, func(key string) bool { return slices.Contains(loads, key) || key == runs.PredictedLabel })
+	return slices.DeleteFunc(out, func(key string) bool { return slices.Contains(loads, key) || key == result.PredictedLabel })
 }
 
 // byLoad orders two runs by the load asked for. No rate is the highest rate.
-func byLoad(a, b *runs.Entry) int {
+func byLoad(a, b *result.Entry) int {
 	for _, key := range slices.Backward(loads) {
 		va, okA := Value(a, key)
 		vb, okB := Value(b, key)
@@ -149,7 +149,7 @@ func byLoad(a, b *runs.Entry) int {
 }
 
 // Names are short names of the entries that differ from each other.
-func Names(set []runs.Entry) []string {
+func Names(set []result.Entry) []string {
 	out := make([]string, len(set))
 	count := map[string]int{}
 	for i := range set {
@@ -167,7 +167,7 @@ func Names(set []runs.Entry) []string {
 }
 
 // Legend are the names with the verdict, for charts: whoever sees a curve sees its grade.
-func Legend(set []runs.Entry) []string {
+func Legend(set []result.Entry) []string {
 	out := Names(set)
 	for i := range set {
 		if v := set[i].Verdict(); v != "" && v != string(verdict.Valid) {

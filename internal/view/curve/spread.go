@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"spate/internal/judge/stats"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 )
 
 // Named is one run's samples of a latency, ascending, and what to call it.
@@ -96,7 +96,7 @@ func ladder(n Named) Line {
 }
 
 // Reported is the line of percentiles a result prints, for those whose samples are not known.
-func Reported(l Latency, name string, e *runs.Entry) (Line, bool) {
+func Reported(l Latency, name string, e *result.Entry) (Line, bool) {
 	line := Line{Name: name, Kind: Marks}
 	for _, p := range []struct {
 		at   float64

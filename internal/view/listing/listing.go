@@ -14,7 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"spate/internal/result/harvest"
+	"spate/internal/result"
 	"spate/internal/result/runs"
 	"spate/internal/result/store"
 	"spate/internal/safe/escape"
@@ -30,7 +30,7 @@ func Write(ctx context.Context, w io.Writer, s *store.Store, f store.Filter, for
 	case "json":
 		err = listJSON(w, s, items)
 	case "csv":
-		var entries []runs.Entry
+		var entries []result.Entry
 		if entries, err = s.Entries(ctx, items); err == nil {
 			err = runs.WriteCSV(w, entries)
 		}
@@ -68,7 +68,7 @@ func listJSON(w io.Writer, s *store.Store, items []store.Item) error {
 			Folder  string            `json:"folder,omitempty"`
 			Host    string            `json:"host,omitempty"`
 			Records string            `json:"records"`
-			Metrics harvest.Figures   `json:"metrics"`
+			Metrics result.Figures    `json:"metrics"`
 		}{
 			it.ID, it.Name, it.Format, moment(it.Started), it.Added, it.Model, it.Engine, it.Backend, it.GPU, it.State, it.Verdict,
 			it.Error, it.Labels, it.Command, it.Source, it.Folder, it.Host, s.Records(it), it.Figures,
@@ -101,12 +101,12 @@ func jsonLines(w io.Writer, lines []json.RawMessage) error {
 func itemVerdict(it *store.Item) string { return it.Judged().Verdict() }
 
 // column is a figure or, where there is none of that name, a label or setting.
-func column(e *runs.Entry, name string) string {
-	if _, ok := e.Result.Metrics.Get(name); ok {
-		return e.Result.Metrics.Cell(name)
+func column(e *result.Entry, name string) string {
+	if _, ok := e.Metrics.Get(name); ok {
+		return e.Metrics.Cell(name)
 	}
-	if _, ok := e.Result.Extra.Get(name); ok {
-		return e.Result.Extra.Cell(name)
+	if _, ok := e.Extra.Get(name); ok {
+		return e.Extra.Cell(name)
 	}
 	return dash(oneLine(e.Setting(name)))
 }
@@ -208,7 +208,7 @@ func listTable(ctx context.Context, w io.Writer, s *store.Store, items []store.I
 		return err
 	}
 	heads := []string{"ID", "STARTED", "WHAT", "VERDICT", "COMPLETED", "FAILED", "REQ/S", "OUTPUT TOK/S", "MEAN TTFT ms", "MEAN TPOT ms", "LABELS"}
-	var entries []runs.Entry
+	var entries []result.Entry
 	if len(opt.Columns) > 0 {
 		heads = append([]string{"ID", "STARTED", "WHAT", "VERDICT"}, opt.Columns...)
 		var err error
@@ -250,11 +250,11 @@ func listTable(ctx context.Context, w io.Writer, s *store.Store, items []store.I
 // searchRow is one capacity search: how many probes, their verdicts, and how to see them.
 func searchRow(items []store.Item, l listed, columns int) []string {
 	it := &items[l.at]
-	var all []*runs.Entry
+	var all []*result.Entry
 	for _, i := range append([]int{l.at}, l.more...) {
 		all = append(all, items[i].Judged())
 	}
-	row := []string{it.ID, shortTime(it.Started), fmt.Sprintf("%s, capacity search of %d probes", What(it), len(all)), dash(runs.Count(all))}
+	row := []string{it.ID, shortTime(it.Started), fmt.Sprintf("%s, capacity search of %d probes", What(it), len(all)), dash(result.Count(all))}
 	for len(row) < columns-1 {
 		row = append(row, "-")
 	}

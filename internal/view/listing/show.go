@@ -9,15 +9,14 @@ import (
 	"text/tabwriter"
 
 	"spate/internal/result"
-	"spate/internal/result/runs"
 	"spate/internal/result/store"
 	"spate/internal/safe/escape"
 	"spate/internal/view/report"
 )
 
 // ShowJSON prints one result as spate export writes it, with line ends.
-func ShowJSON(w io.Writer, e *runs.Entry) error {
-	data, err := runs.Encode(e)
+func ShowJSON(w io.Writer, e *result.Entry) error {
+	data, err := result.Encode(e)
 	if err != nil {
 		return err
 	}
@@ -31,7 +30,7 @@ func ShowJSON(w io.Writer, e *runs.Entry) error {
 }
 
 // Show prints everything the store knows of one result.
-func Show(w io.Writer, s *store.Store, it *store.Item, e *runs.Entry) error {
+func Show(w io.Writer, s *store.Store, it *store.Item, e *result.Entry) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	row := func(name, text string) {
 		if text != "" && text != "-" {
@@ -53,8 +52,8 @@ func Show(w io.Writer, s *store.Store, it *store.Item, e *runs.Entry) error {
 	row("verdict", it.Verdict)
 	row("labels", Labels(it.Labels))
 	row("command", it.Command)
-	if e.Result.Launch != nil {
-		row("server", *e.Result.Launch)
+	if e.Launch != nil {
+		row("server", *e.Launch)
 	}
 	row("error", it.Error)
 	if it.Source != "" {
@@ -107,26 +106,26 @@ func environmentText(run *result.Run) string {
 }
 
 // showFigures prints settings and figures of another tool's result, as printed there.
-func showFigures(w io.Writer, e *runs.Entry) error {
+func showFigures(w io.Writer, e *result.Entry) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	for _, f := range e.Result.Metrics {
-		escape.Print(t, "%s\t%s\n", f.Name, f.Text)
+	for _, f := range e.Metrics {
+		escape.Print(t, "%s\t%s\n", f.Name, f.String())
 	}
-	for _, f := range e.Result.Extra {
-		escape.Print(t, "%s\t%s\t(the tool's own)\n", f.Name, f.Text)
+	for _, f := range e.Extra {
+		escape.Print(t, "%s\t%s\t(the tool's own)\n", f.Name, f.String())
 	}
-	for _, f := range e.Result.Context {
+	for _, f := range e.Context {
 		if text, err := json.Marshal(f.Value); err == nil {
 			escape.Print(t, "%s\t%s\t(%s)\n", f.Name, oneLine(string(text)), f.From)
 		}
 	}
-	if n := len(e.Result.EngineLog); n > 0 {
+	if n := len(e.EngineLog); n > 0 {
 		escape.Print(t, "engine log\t%d lines\n", n)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	for _, problem := range e.Result.Problems {
+	for _, problem := range e.Problems {
 		escape.Print(w, "%s\n", problem)
 	}
 	return nil

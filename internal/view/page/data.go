@@ -11,7 +11,7 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/host/observe"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 	"spate/internal/view/curve"
 )
 
@@ -107,7 +107,7 @@ func (d *data) named(labels []string) []int {
 
 // collect computes every chart of the page. Records are read one run at a time: a set of runs may not fit into
 // memory together.
-func collect(set []runs.Entry, opt Options, records recordsOf) (*data, error) {
+func collect(set []result.Entry, opt Options, records recordsOf) (*data, error) {
 	d := &data{Charts: map[string]chart{}, places: map[string]int{}, Runs: make([]runData, len(set)), samples: make([]*curve.Samples, len(set))}
 	withRecords := 0
 	for i := range set {
@@ -126,7 +126,7 @@ func collect(set []runs.Entry, opt Options, records recordsOf) (*data, error) {
 }
 
 // run adds the charts on the time axis of one run.
-func (d *data) run(i int, e *runs.Entry, bars int, records recordsOf) error {
+func (d *data) run(i int, e *result.Entry, bars int, records recordsOf) error {
 	charts, err := d.overTime(i, e, bars, records)
 	if err != nil {
 		return err
@@ -146,10 +146,10 @@ func (d *data) run(i int, e *runs.Entry, bars int, records recordsOf) error {
 }
 
 // overTime computes them, with the samples and bars that the records give.
-func (d *data) overTime(i int, e *runs.Entry, bars int, records recordsOf) ([]curve.Chart, error) {
+func (d *data) overTime(i int, e *result.Entry, bars int, records recordsOf) ([]curve.Chart, error) {
 	r := &d.Runs[i]
 	if e.Run == nil {
-		charts := curve.OverTime(nil, nil, curve.Window{}, curve.EngineLog(e.Result.EngineLog))
+		charts := curve.OverTime(nil, nil, curve.Window{}, curve.EngineLog(e.EngineLog))
 		r.Duration = span(charts)
 		return charts, nil
 	}
@@ -186,7 +186,7 @@ func span(charts []curve.Chart) float64 {
 }
 
 // across adds the curves over several runs, in every choice that has points.
-func (d *data) across(set []runs.Entry, opt Options) {
+func (d *data) across(set []result.Entry, opt Options) {
 	if len(set) < 2 {
 		return
 	}
@@ -237,7 +237,7 @@ func points(c curve.Chart) int {
 }
 
 // spreads adds the distributions of each latency over all runs that have one.
-func (d *data) spreads(set []runs.Entry, opt Options) {
+func (d *data) spreads(set []result.Entry, opt Options) {
 	names := curve.Legend(set)
 	for _, l := range curve.Latencies() {
 		var all []curve.Named

@@ -17,7 +17,7 @@ import (
 	"strings"
 
 	"spate/internal/call"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 	"spate/internal/safe/escape"
 	"spate/internal/view/curve"
 	"spate/internal/view/table"
@@ -88,14 +88,14 @@ type section struct {
 }
 
 // Write writes the page of a set of results.
-func Write(w io.Writer, set []runs.Entry, opt Options) error {
-	return write(w, set, opt, (*runs.Entry).Records)
+func Write(w io.Writer, set []result.Entry, opt Options) error {
+	return write(w, set, opt, (*result.Entry).Records)
 }
 
 // recordsOf finds the records of an entry.
-type recordsOf func(*runs.Entry) ([]call.Record, error)
+type recordsOf func(*result.Entry) ([]call.Record, error)
 
-func write(w io.Writer, set []runs.Entry, opt Options, records recordsOf) error {
+func write(w io.Writer, set []result.Entry, opt Options, records recordsOf) error {
 	opt.MaxBars = cmp.Or(opt.MaxBars, 120_000)
 	if len(set) > manyRuns {
 		opt.MaxLines = cmp.Or(opt.MaxLines, manyRuns/3)
@@ -119,8 +119,8 @@ func write(w io.Writer, set []runs.Entry, opt Options, records recordsOf) error 
 }
 
 // inOrder puts runs of one set-up together, by rising load: the order of tables, legends and choices.
-func inOrder(set []runs.Entry, opt Options) []runs.Entry {
-	out := make([]runs.Entry, 0, len(set))
+func inOrder(set []result.Entry, opt Options) []result.Entry {
+	out := make([]result.Entry, 0, len(set))
 	for _, g := range curve.Groups(set, opt.GroupBy) {
 		for _, i := range g.Members {
 			out = append(out, set[i])
@@ -129,7 +129,7 @@ func inOrder(set []runs.Entry, opt Options) []runs.Entry {
 	return out
 }
 
-func newView(set []runs.Entry, d *data, opt Options) (*view, error) {
+func newView(set []result.Entry, d *data, opt Options) (*view, error) {
 	v := &view{Title: opt.Title, Says: opt.Says, Pareto: d.has("pareto"), Footer: opt.Footer}
 	if err := v.embed(d); err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func newView(set []runs.Entry, d *data, opt Options) (*view, error) {
 	}
 	v.describe(set, names)
 	v.Cards = overview(set, curve.Legend(set))
-	if slices.ContainsFunc(set, func(e runs.Entry) bool { return e.Measured() }) {
+	if slices.ContainsFunc(set, func(e result.Entry) bool { return e.Measured() }) {
 		g, err := table.New(set, table.Options{})
 		if err != nil {
 			return nil, fmt.Errorf("lay out results: %w", err)
@@ -191,7 +191,7 @@ func (v *view) embed(d *data) error {
 }
 
 // describe names the page after what it shows.
-func (v *view) describe(set []runs.Entry, names []string) {
+func (v *view) describe(set []result.Entry, names []string) {
 	if v.Title == "" {
 		v.Title = fmt.Sprintf("%d results", len(set))
 		if models := distinct(set, "model"); len(models) == 1 {
@@ -220,7 +220,7 @@ func (v *view) describe(set []runs.Entry, names []string) {
 }
 
 // distinct are the values of a setting in the set, in order.
-func distinct(set []runs.Entry, key string) []string {
+func distinct(set []result.Entry, key string) []string {
 	var out []string
 	seen := map[string]bool{}
 	for i := range set {
@@ -233,7 +233,7 @@ func distinct(set []runs.Entry, key string) []string {
 }
 
 // period says when spate's own runs were made.
-func period(set []runs.Entry) []string {
+func period(set []result.Entry) []string {
 	var first, last string
 	for i := range set {
 		if r := set[i].Run; r != nil && !r.Started.IsZero() {

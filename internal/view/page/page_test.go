@@ -24,7 +24,6 @@ import (
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
 	"spate/internal/result/harvest"
-	"spate/internal/result/runs"
 	"spate/internal/rng"
 	"spate/internal/view/curve"
 )
@@ -35,7 +34,7 @@ const ms = time.Millisecond
 
 // made is a run of n requests at a rate; more than 20 a second queue up at the server. Every fail-th request
 // fails, none when it is 0.
-func made(name string, n int, rate float64, fail, chunks int) (runs.Entry, []call.Record) {
+func made(name string, n int, rate float64, fail, chunks int) (result.Entry, []call.Record) {
 	recs := requests(n, rate, fail, chunks)
 	return entry(name, recs, rate), recs
 }
@@ -66,7 +65,7 @@ func requests(n int, rate float64, fail, chunks int) []call.Record {
 	return recs
 }
 
-func entry(name string, recs []call.Record, rate float64) runs.Entry {
+func entry(name string, recs []call.Record, rate float64) result.Entry {
 	run := &result.Run{
 		Schema: result.Schema, ID: name, State: result.Complete, Tool: "spate test", Started: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC),
 		Command: []string{"spate", "bench", "--request-rate", fmt.Sprint(rate), "--header", "X-Note=it's"},
@@ -84,16 +83,16 @@ func entry(name string, recs []call.Record, rate float64) runs.Entry {
 		{Name: "concurrency_cap", Level: verdict.OK, Sentence: "No cap was set."},
 	}}
 	run.Errors = metrics.FirstErrors(call.List(recs), 3)
-	return runs.FromRun(run)
+	return result.FromRun(run)
 }
 
 // set is some runs and where their records are.
 type set struct {
-	entries []runs.Entry
+	entries []result.Entry
 	records map[string][]call.Record
 }
 
-func (s *set) add(e runs.Entry, recs []call.Record) {
+func (s *set) add(e result.Entry, recs []call.Record) {
 	if s.records == nil {
 		s.records = map[string][]call.Record{}
 	}
@@ -104,7 +103,7 @@ func (s *set) add(e runs.Entry, recs []call.Record) {
 func (s *set) page(t testing.TB, opt Options) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := write(&out, s.entries, opt, func(e *runs.Entry) ([]call.Record, error) { return s.records[e.ID], nil }); err != nil {
+	if err := write(&out, s.entries, opt, func(e *result.Entry) ([]call.Record, error) { return s.records[e.ID], nil }); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()
@@ -116,7 +115,7 @@ func several() *set {
 	for _, rate := range []float64{40, 10, 20} {
 		s.add(made(fmt.Sprintf("rate-%v", rate), int(rate)*4, rate, 13, 12))
 	}
-	s.add(runs.FromResult(foreign()), nil)
+	s.add(result.Named(foreign()), nil)
 	return s
 }
 
@@ -144,12 +143,12 @@ P99 ITL (ms):                            88.00
 ==================================================
 `
 
-func foreign() harvest.Result {
+func foreign() result.Entry {
 	h, err := harvest.Read("other.log", strings.NewReader(foreignText))
-	if err != nil || len(h.Results) != 1 {
-		panic(fmt.Sprint(len(h.Results), " results: ", err))
+	if err != nil || len(h.Entries) != 1 {
+		panic(fmt.Sprint(len(h.Entries), " results: ", err))
 	}
-	return h.Results[0]
+	return h.Entries[0]
 }
 
 // charts reads the data of a page back.
@@ -250,7 +249,7 @@ func TestTextIsNeverMarkup(t *testing.T) {
 	e.Run.Environment = json.RawMessage(`{"host": ` + string(must(json.Marshal(evil))) + `}`)
 	e.Run.Config = json.RawMessage(must(json.Marshal(map[string]string{evil: evil})))
 	e.Labels = map[string]string{"gpus": "1", evil: evil}
-	e.Result.Problems = []harvest.Problem{{Text: evil}}
+	e.Problems = []result.Problem{{Text: evil}}
 	other, otherRecs := made("other", 20, 20, 0, 4)
 	s := &set{}
 	s.add(e, recs)
@@ -336,7 +335,7 @@ func TestLargeRunsStaySmall(t *testing.T) {
 // TestPageSaysWhatItLacks: a log too large for charts of single requests is told, not passed over.
 func TestPageSaysWhatItLacks(t *testing.T) {
 	var out bytes.Buffer
-	none := func(*runs.Entry) ([]call.Record, error) { return nil, errors.New("the log has 5 GB") }
+	none := func(*result.Entry) ([]call.Record, error) { return nil, errors.New("the log has 5 GB") }
 	if err := write(&out, big().entries, Options{}, none); err != nil {
 		t.Fatal(err)
 	}
@@ -347,14 +346,14 @@ func TestPageSaysWhatItLacks(t *testing.T) {
 
 func TestOtherToolsAlone(t *testing.T) {
 	a, b := foreign(), foreign()
-	b.Metrics = append(harvest.Figures{}, a.Metrics...)
+	b.Metrics = append(result.Figures{}, a.Metrics...)
 	for i := range b.Metrics {
 		if b.Metrics[i].Name == "request_throughput" {
 			b.Metrics[i].Text = "9.10"
 		}
 	}
-	failed := harvest.Result{Source: harvest.Source{File: "other.log", Line: 90}, Format: harvest.FormatFailedLaunch, Error: "ValueError: too long"}
-	s := &set{entries: []runs.Entry{runs.FromResult(a), runs.FromResult(b), runs.FromResult(failed)}}
+	failed := result.Entry{Source: result.Source{File: "other.log", Line: 90}, Format: result.FormatFailedLaunch, Error: "ValueError: too long"}
+	s := &set{entries: []result.Entry{result.Named(a), result.Named(b), result.Named(failed)}}
 	page := s.page(t, Options{})
 	d := charts(t, page)
 	if l := d.Charts["load:request_throughput:p99:ttft"].Lines; len(l) != 1 || len(l[0].X) != 2 {
@@ -419,7 +418,7 @@ func TestHeadlinesLeaveOutWhatMayNotBeUsed(t *testing.T) {
 	s.entries[0].Run.Verdict.Grade = verdict.InvalidRun
 	guess, recs := made("guess", 200, 50, 0, 12)
 	guess.Run.Verdict.Grade = ""
-	guess.Labels = map[string]string{runs.PredictedLabel: "true"}
+	guess.Labels = map[string]string{result.PredictedLabel: "true"}
 	s.add(guess, recs)
 	text := string(s.page(t, Options{}))
 	_, overview, _ := strings.Cut(text, `id="overview"`)

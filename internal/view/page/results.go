@@ -8,7 +8,7 @@ import (
 
 	"spate/internal/figure"
 	"spate/internal/judge/verdict"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 	"spate/internal/view/curve"
 	"spate/internal/view/table"
 )
@@ -58,7 +58,7 @@ func figures() []shown {
 }
 
 // results is the table of all of them: what tells them apart, then the figures.
-func results(set []runs.Entry, names []string, g *table.Grid) *grid {
+func results(set []result.Entry, names []string, g *table.Grid) *grid {
 	if len(set) < 2 {
 		return nil // the run's own section has it all
 	}
@@ -127,7 +127,7 @@ func results(set []runs.Entry, names []string, g *table.Grid) *grid {
 }
 
 // rare reports whether so few of many results have a setting that its column would be empty.
-func rare(set []runs.Entry, key string) bool {
+func rare(set []result.Entry, key string) bool {
 	n := 0
 	for i := range set {
 		if set[i].Setting(key) != "" {
@@ -138,7 +138,7 @@ func rare(set []runs.Entry, key string) bool {
 }
 
 // echoes reports whether a column says the same as one before it in every row.
-func echoes(set []runs.Entry, before []table.Factor, f table.Factor) bool {
+func echoes(set []result.Entry, before []table.Factor, f table.Factor) bool {
 	for _, b := range before {
 		same := true
 		for i := range set {
@@ -152,7 +152,7 @@ func echoes(set []runs.Entry, before []table.Factor, f table.Factor) bool {
 }
 
 // figures adds the columns that any result has.
-func (g *grid) figures(set []runs.Entry) []shown {
+func (g *grid) figures(set []result.Entry) []shown {
 	var shown []shown
 	for _, f := range figures() {
 		found := false
@@ -177,7 +177,7 @@ func (g *grid) figures(set []runs.Entry) []shown {
 	return shown
 }
 
-func setting(e *runs.Entry, key string) cell {
+func setting(e *result.Entry, key string) cell {
 	text := e.Setting(key)
 	c := cell{Text: text, Class: "words"}
 	if len(text) > 20 {
@@ -190,7 +190,7 @@ func setting(e *runs.Entry, key string) cell {
 }
 
 // number is a figure as it was printed, with two decimals where it has more; every digit is in its title.
-func number(e *runs.Entry, key string) cell {
+func number(e *result.Entry, key string) cell {
 	text := e.Text(key)
 	v, ok := e.Float(key)
 	if !ok {
@@ -230,13 +230,13 @@ var headlines = []struct {
 }
 
 // overview are the headline figures of several results; one result has its own.
-func overview(set []runs.Entry, names []string) []card {
+func overview(set []result.Entry, names []string) []card {
 	if len(set) < 2 {
 		return nil
 	}
-	all := runs.Pointers(set)
-	basis := runs.BasisOf(all)
-	out := []card{{Name: "Results", Value: strconv.Itoa(len(set)), Note: runs.Count(all)}}
+	all := result.Pointers(set)
+	basis := result.BasisOf(all)
+	out := []card{{Name: "Results", Value: strconv.Itoa(len(set)), Note: result.Count(all)}}
 	of := ""
 	if basis.Predicted {
 		of = ", predicted"

@@ -13,7 +13,6 @@ import (
 	"spate/internal/judge/stats"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
-	"spate/internal/result/runs"
 	"spate/internal/view/curve"
 )
 
@@ -50,7 +49,7 @@ type errorView struct {
 
 type command struct{ Title, Text string }
 
-func newRun(i int, name string, e *runs.Entry, d *data, opt Options) *runView {
+func newRun(i int, name string, e *result.Entry, d *data, opt Options) *runView {
 	v := &runView{
 		Index: i, Name: name, Time: d.Runs[i].time, Host: d.Runs[i].host, Waterfall: d.Runs[i].Waterfall != nil,
 		Cards: cards(e), Latency: latency(e, d.samples[i]),
@@ -66,7 +65,7 @@ func newRun(i int, name string, e *runs.Entry, d *data, opt Options) *runView {
 	if why := d.Runs[i].lack; why != "" {
 		v.Problems = append(v.Problems, "No charts of single requests: "+why)
 	}
-	for _, p := range e.Result.Problems {
+	for _, p := range e.Problems {
 		v.Problems = append(v.Problems, p.Text)
 	}
 	if e.Run == nil {
@@ -81,7 +80,7 @@ func newRun(i int, name string, e *runs.Entry, d *data, opt Options) *runView {
 }
 
 // gradeSentence is what a verdict rests on.
-func gradeSentence(e *runs.Entry) string {
+func gradeSentence(e *result.Entry) string {
 	switch {
 	case e.Predicted():
 		return "The simulator made these figures: no server was measured."
@@ -92,16 +91,16 @@ func gradeSentence(e *runs.Entry) string {
 }
 
 // foreign is what is known of another tool's result: what its text said, and where.
-func (v *runView) foreign(e *runs.Entry) {
-	v.Sub = fmt.Sprintf("%s, %s line %d", e.Result.Format, e.Result.Source.File, e.Result.Source.Line)
-	if e.Result.Error != "" {
-		v.Errors = &errorView{Index: v.Index, Sentence: "The server did not start.", Examples: []string{e.Result.Error}}
+func (v *runView) foreign(e *result.Entry) {
+	v.Sub = fmt.Sprintf("%s, %s line %d", e.Format, e.Source.File, e.Source.Line)
+	if e.Error != "" {
+		v.Errors = &errorView{Index: v.Index, Sentence: "The server did not start.", Examples: []string{e.Error}}
 	}
 	g := &grid{Label: "Context", Head: []head{{Text: "What"}, {Text: "Value"}, {Text: "From"}}}
-	for _, f := range e.Result.Context {
+	for _, f := range e.Context {
 		switch f.Name {
 		case "command", "server_command":
-			v.Commands = append(v.Commands, command{strings.ReplaceAll(f.Name, "_", " "), e.Result.Context.Text(f.Name)})
+			v.Commands = append(v.Commands, command{strings.ReplaceAll(f.Name, "_", " "), e.Context.Text(f.Name)})
 			continue
 		case "arguments", "server_arguments", "engine_log":
 			continue
@@ -111,7 +110,7 @@ func (v *runView) foreign(e *runs.Entry) {
 			from += ", line " + strconv.Itoa(f.Line)
 		}
 		g.Rows = append(g.Rows, []cell{
-			{Text: strings.ReplaceAll(f.Name, "_", " "), Class: "key"}, {Text: e.Result.Context.Text(f.Name), Class: "value"}, {Text: from, Class: "muted"},
+			{Text: strings.ReplaceAll(f.Name, "_", " "), Class: "key"}, {Text: e.Context.Text(f.Name), Class: "value"}, {Text: from, Class: "muted"},
 		})
 	}
 	if len(g.Rows) > 0 {
@@ -156,7 +155,7 @@ func (v *runView) own(r *result.Run) {
 }
 
 // cards are the headline figures of one result.
-func cards(e *runs.Entry) []card {
+func cards(e *result.Entry) []card {
 	var out []card
 	add := func(key, name, unit, note string) {
 		if v, ok := curve.Value(e, key); ok {
@@ -190,7 +189,7 @@ func cards(e *runs.Entry) []card {
 var shownPercentiles = []float64{50, 75, 90, 95, 99, 99.9}
 
 // latency is the table of percentiles: exact over the records, or what the result printed.
-func latency(e *runs.Entry, s *curve.Samples) *grid {
+func latency(e *result.Entry, s *curve.Samples) *grid {
 	g := &grid{Label: "Latency in milliseconds", Class: "sort", Head: []head{{Text: "Latency"}, {Text: "samples", Class: "n"}, {Text: "mean", Class: "n"}}}
 	if s != nil {
 		g.Head = append(g.Head, head{Text: "min", Class: "n"})
@@ -231,7 +230,7 @@ func percentile(sorted []float64, p float64) cell {
 	return c
 }
 
-func reported(e *runs.Entry, l curve.Latency, wide bool) ([]cell, bool) {
+func reported(e *result.Entry, l curve.Latency, wide bool) ([]cell, bool) {
 	k := "_" + string(l) + "_ms"
 	row := []cell{{Text: l.Short(), Title: l.Name()}, {Class: "n"}, number(e, "mean"+k)}
 	if wide {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"spate/internal/result/runs"
+	"spate/internal/result"
 	"spate/internal/view/curve"
 )
 
@@ -14,7 +14,7 @@ const most = 4
 
 // Charts are the charts of a set: curves over load where there are several loads, distributions where
 // there are records. ids names those wanted; none takes the first few.
-func Charts(set []runs.Entry, ids []string) ([]curve.Chart, error) {
+func Charts(set []result.Entry, ids []string) ([]curve.Chart, error) {
 	all, err := every(set)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func Charts(set []runs.Entry, ids []string) ([]curve.Chart, error) {
 }
 
 // every are all charts there are points for, the most telling first.
-func every(set []runs.Entry) ([]curve.Chart, error) {
+func every(set []result.Entry) ([]curve.Chart, error) {
 	var out []curve.Chart
 	add := func(c curve.Chart) {
 		if !c.Empty() {
@@ -65,7 +65,7 @@ func every(set []runs.Entry) ([]curve.Chart, error) {
 }
 
 // spreads are the distributions of the runs that kept records.
-func spreads(set []runs.Entry) ([]curve.Chart, error) {
+func spreads(set []result.Entry) ([]curve.Chart, error) {
 	names := curve.Legend(set)
 	samples := map[curve.Latency][]curve.Named{}
 	for i := range set {

@@ -13,8 +13,7 @@ import (
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 
-	"spate/internal/result/harvest"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 	"spate/internal/view/curve"
 )
 
@@ -166,12 +165,12 @@ func TestTicksLieInRangeAndRise(t *testing.T) {
 }
 
 func TestChartsOfASet(t *testing.T) {
-	entry := func(rate, ttft string) runs.Entry {
-		return runs.Entry{ID: rate, Name: rate, Labels: map[string]string{"request_rate": rate}, Result: harvest.Result{Metrics: harvest.Figures{
-			{Name: "request_throughput", Text: rate}, {Name: "p99_ttft_ms", Text: ttft}, {Name: "mean_ttft_ms", Text: ttft},
-		}}}
+	entry := func(rate, ttft string) result.Entry {
+		return result.Entry{ID: rate, Name: rate, Labels: map[string]string{"request_rate": rate}, Metrics: result.Figures{
+			result.NewPrinted("request_throughput", rate, ""), result.NewPrinted("p99_ttft_ms", ttft, ""), result.NewPrinted("mean_ttft_ms", ttft, ""),
+		}}
 	}
-	set := []runs.Entry{entry("4", "90"), entry("2", "50")}
+	set := []result.Entry{entry("4", "90"), entry("2", "50")}
 	charts, err := Charts(set, nil)
 	if err != nil || len(charts) == 0 || len(charts) > most {
 		t.Fatalf("%d charts, %v", len(charts), err)

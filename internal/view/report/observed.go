@@ -8,7 +8,6 @@ import (
 	"spate/internal/host/observe"
 	"spate/internal/judge/explain"
 	"spate/internal/result"
-	"spate/internal/result/harvest"
 	"spate/internal/safe/escape"
 )
 
@@ -106,9 +105,9 @@ func limits(s *sheet, run *result.Run, shown int) {
 	if run.Summary.Completed == 0 || run.Summary.Pooling != nil { // explanations are of generating
 		return
 	}
-	r := harvest.FromRun(run)
+	r := result.FromRun(run)
 	s.section("What limited it")
-	for i, c := range explain.Brief(&r, run) {
+	for i, c := range explain.Brief(&r) {
 		if i == shown {
 			break
 		}

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 
-	"spate/internal/result/runs"
+	"spate/internal/result"
 	"spate/internal/safe/escape"
 )
 
 // CSV writes every digit the results have, verdict and settings first, under vLLM's names.
-func CSV(w io.Writer, set []runs.Entry, opt Options) error {
+func CSV(w io.Writer, set []result.Entry, opt Options) error {
 	g, err := New(set, opt)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func CSV(w io.Writer, set []runs.Entry, opt Options) error {
 }
 
 // JSON writes an array, one object per row: id, settings, figures as printed, verdict.
-func JSON(w io.Writer, set []runs.Entry, opt Options) error {
+func JSON(w io.Writer, set []result.Entry, opt Options) error {
 	g, err := New(set, opt)
 	if err != nil {
 		return err
@@ -69,8 +69,8 @@ func JSON(w io.Writer, set []runs.Entry, opt Options) error {
 			o.Settings[f.Key] = r.Settings[i]
 		}
 		for _, c := range g.Columns {
-			if f, ok := r.Entry.Result.Metrics.Get(c.Key); ok && !f.Word {
-				o.Metrics[c.Key] = json.Number(f.Text)
+			if f, ok := r.Entry.Metrics.Get(c.Key); ok && !f.Word {
+				o.Metrics[c.Key] = json.Number(f.String())
 			}
 		}
 		out = append(out, o)

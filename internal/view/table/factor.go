@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"spate/internal/result/runs"
+	"spate/internal/result"
 )
 
 // Factor is a setting that tells results apart.
@@ -29,7 +29,7 @@ const runKey = "run"
 
 // known are the factors a result's context may have, in the order of columns. Labels come after setting.
 var known = []Factor{
-	{Key: runs.TheSetting, Title: "Setting"},
+	{Key: result.TheSetting, Title: "Setting"},
 	{Key: "model", Title: "Model"},
 	{Key: "backend", Title: "Backend"},
 	{Key: "dataset", Title: "Dataset"},
@@ -44,7 +44,7 @@ var known = []Factor{
 var loads = []string{"request_rate", "max_concurrency", "num_prompts"}
 
 // lay finds the factors of the entries and their values.
-func (g *Grid) lay(entries []*runs.Entry) {
+func (g *Grid) lay(entries []*result.Entry) {
 	for _, e := range entries {
 		g.Rows = append(g.Rows, Row{Entry: e})
 	}
@@ -108,7 +108,7 @@ func (g *Grid) distinct() bool {
 
 // factorsOf are the known factors and every label, in the order of columns. --label is the setting; that a
 // result is predicted is its verdict.
-func factorsOf(entries []*runs.Entry) []Factor {
+func factorsOf(entries []*result.Entry) []Factor {
 	labels := map[string]bool{}
 	for _, e := range entries {
 		for k := range e.Labels {
@@ -117,7 +117,7 @@ func factorsOf(entries []*runs.Entry) []Factor {
 	}
 	out := known[:1:1]
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
-		if k != "label" && k != runs.PredictedLabel && !slices.ContainsFunc(known, func(f Factor) bool { return f.Key == k }) {
+		if k != "label" && k != result.PredictedLabel && !slices.ContainsFunc(known, func(f Factor) bool { return f.Key == k }) {
 			out = append(out, Factor{Key: k, Title: k})
 		}
 	}
@@ -125,7 +125,7 @@ func factorsOf(entries []*runs.Entry) []Factor {
 }
 
 // valueOf is what a result says of a factor, numbers in their shortest form so that 2 and 2.0 are one.
-func valueOf(e *runs.Entry, key string) string {
+func valueOf(e *result.Entry, key string) string {
 	v := e.Setting(key)
 	if n, err := strconv.ParseFloat(v, 64); err == nil {
 		if v = strconv.FormatFloat(n, 'f', -1, 64); v == "+Inf" {

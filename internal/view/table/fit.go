@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"spate/internal/figure"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 	"spate/internal/safe/escape"
 )
 
@@ -18,7 +18,7 @@ var narrow = Columns(figure.Ref.Short, "completed", "failed", "request_throughpu
 
 // Text writes the results as a table that fits into so many columns of a terminal, and how many figures are
 // not in it.
-func Text(w io.Writer, set []runs.Entry, width int) error {
+func Text(w io.Writer, set []result.Entry, width int) error {
 	g, err := New(set, Options{})
 	if err != nil {
 		return err

@@ -6,12 +6,12 @@ import (
 	"io"
 	"strings"
 
-	"spate/internal/result/runs"
+	"spate/internal/result"
 	"spate/internal/safe/escape"
 )
 
 // Markdown writes the results as a table with what all of them share above it.
-func Markdown(w io.Writer, set []runs.Entry, opt Options) error {
+func Markdown(w io.Writer, set []result.Entry, opt Options) error {
 	g, err := New(set, opt)
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"spate/internal/judge/stats"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 )
 
 // Pivot sets the levels of one factor, such as engines or GPUs, side by side: a row for each condition they were
@@ -46,24 +46,24 @@ var asked = []string{"model", "dataset", "input_len", "output_len", "num_prompts
 var answered = []string{"engine", "backend", "gpu", "version"}
 
 // repeated are labels that number repeats or name a whole series: they tell nothing apart on purpose.
-var repeated = []string{"repeat", "round", "probe", "series", "sweep", "capacity", "tune", "phase", runs.PredictedLabel}
+var repeated = []string{"repeat", "round", "probe", "series", "sweep", "capacity", "tune", "phase", result.PredictedLabel}
 
 // beside are server flags that change no figure: they say where a server is, or repeat what was asked.
 var beside = []string{"model", "model-path", "model_path", "port", "host", "served-model-name", "served_model_name", "api-key", "api_key", "download-dir", "download_dir", "tokenizer"}
 
 // seen are the settings of the results that vary, with their values.
 type seen struct {
-	entries []*runs.Entry
+	entries []*result.Entry
 	keys    []string // in the order of preference as factor
 	all     []string // also those with one value
 	value   map[string][]string
 }
 
-func look(entries []*runs.Entry) *seen {
+func look(entries []*result.Entry) *seen {
 	s := &seen{entries: entries, value: map[string][]string{}}
 	names := slices.Clone(answered)
 	for _, f := range append(factorsOf(entries), known[0]) {
-		if !slices.Contains(asked, f.Key) && !slices.Contains(repeated, f.Key) && f.Key != runs.TheSetting {
+		if !slices.Contains(asked, f.Key) && !slices.Contains(repeated, f.Key) && f.Key != result.TheSetting {
 			names = append(names, f.Key)
 		}
 	}
@@ -74,7 +74,7 @@ func look(entries []*runs.Entry) *seen {
 			}
 		}
 	}
-	names = append(append(names, runs.TheSetting), asked...)
+	names = append(append(names, result.TheSetting), asked...)
 	for _, k := range names {
 		if s.value[k] != nil {
 			continue
@@ -206,8 +206,8 @@ func (s *seen) decided(key string, by []string) bool {
 
 // NewPivot sets the results of a factor's levels side by side. by names the factor, or is empty: then it is found,
 // and without any there is no pivot. baseline names a level; empty: the one measured under the most conditions.
-func NewPivot(set []runs.Entry, by, baseline string, columns []string) (*Pivot, error) {
-	var entries []*runs.Entry
+func NewPivot(set []result.Entry, by, baseline string, columns []string) (*Pivot, error) {
+	var entries []*result.Entry
 	for i := range set {
 		if set[i].Measured() {
 			entries = append(entries, &set[i])
@@ -218,7 +218,7 @@ func NewPivot(set []runs.Entry, by, baseline string, columns []string) (*Pivot, 
 	if err != nil || key == "" {
 		return nil, err
 	}
-	p := &Pivot{Factor: Factor{Key: key, Title: factorTitle(key)}, Note: runs.BasisOf(entries).Note}
+	p := &Pivot{Factor: Factor{Key: key, Title: factorTitle(key)}, Note: result.BasisOf(entries).Note}
 	for _, v := range distinct(s.value[key]) {
 		if v != "" {
 			p.Levels = append(p.Levels, v)
@@ -254,9 +254,9 @@ func (s *seen) order(conditions []string) []int {
 }
 
 // lay finds the rows: for each condition and level the results.
-func (p *Pivot) lay(s *seen, conditions []string) [][][]*runs.Entry {
+func (p *Pivot) lay(s *seen, conditions []string) [][][]*result.Entry {
 	at := map[string]int{}
-	var cells [][][]*runs.Entry
+	var cells [][][]*result.Entry
 	for _, i := range s.order(conditions) {
 		e := s.entries[i]
 		level := slices.Index(p.Levels, s.value[p.Factor.Key][i])
@@ -268,7 +268,7 @@ func (p *Pivot) lay(s *seen, conditions []string) [][][]*runs.Entry {
 		if !ok {
 			k = len(cells)
 			at[key] = k
-			cells = append(cells, make([][]*runs.Entry, len(p.Levels)))
+			cells = append(cells, make([][]*result.Entry, len(p.Levels)))
 			p.Conditions = append(p.Conditions, s.words(i, conditions))
 		}
 		cells[k][level] = append(cells[k][level], e)
@@ -283,7 +283,7 @@ func (s *seen) words(i int, conditions []string) string {
 		v := s.value[key][i]
 		switch {
 		case v == "":
-		case key == "model" || key == "dataset" || key == runs.TheSetting:
+		case key == "model" || key == "dataset" || key == result.TheSetting:
 			parts = append(parts, v)
 		default:
 			parts = append(parts, factorTitle(key)+" "+v)
@@ -302,7 +302,7 @@ func factorTitle(key string) string {
 	return key
 }
 
-func (p *Pivot) base(asked string, cells [][][]*runs.Entry) error {
+func (p *Pivot) base(asked string, cells [][][]*result.Entry) error {
 	if asked != "" {
 		if p.Baseline = slices.Index(p.Levels, asked); p.Baseline < 0 {
 			p.Baseline = 0
@@ -326,7 +326,7 @@ func (p *Pivot) base(asked string, cells [][][]*runs.Entry) error {
 }
 
 // measure fills in the figures: those asked for, or the usual ones that are there.
-func (p *Pivot) measure(entries []*runs.Entry, cells [][][]*runs.Entry, asked []string) error {
+func (p *Pivot) measure(entries []*result.Entry, cells [][][]*result.Entry, asked []string) error {
 	if _, err := columns(entries, asked); err != nil {
 		return err
 	}
@@ -336,7 +336,7 @@ func (p *Pivot) measure(entries []*runs.Entry, cells [][][]*runs.Entry, asked []
 			keys = append(keys, m.Key())
 		}
 	}
-	basis := runs.BasisOf(entries)
+	basis := result.BasisOf(entries)
 	for _, key := range keys {
 		m := Measured{Column: Column{key, title(key)}, High: strings.Contains(key, "throughput") || strings.Contains(key, "goodput") || key == "completed"}
 		found := false
@@ -357,7 +357,7 @@ func (p *Pivot) measure(entries []*runs.Entry, cells [][][]*runs.Entry, asked []
 }
 
 // spot is the median of results that may be used; what may not is named.
-func spot(list []*runs.Entry, key string, basis runs.Basis) Spot {
+func spot(list []*result.Entry, key string, basis result.Basis) Spot {
 	out := Spot{Value: math.NaN(), Ratio: math.NaN(), Text: "-"}
 	var values []float64
 	grades := map[string]bool{}

@@ -8,8 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"spate/internal/result/harvest"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 )
 
 // engines is a page of the same models and workloads on three engines, a heading for each model, as people publish
@@ -91,12 +90,12 @@ func TestPivotMarkdownAndBaseline(t *testing.T) {
 
 func TestPivotByOtherSettings(t *testing.T) {
 	set := entries(t, page()) // settings plain and chunked at two rates
-	if p, err := NewPivot(set, "", "", nil); err != nil || p.Factor.Key != runs.TheSetting || len(p.Conditions) != 2 {
+	if p, err := NewPivot(set, "", "", nil); err != nil || p.Factor.Key != result.TheSetting || len(p.Conditions) != 2 {
 		t.Errorf("%+v, %v", p, err)
 	}
 	for i := range set { // a label for GPUs, and a flag of the server
 		set[i].Labels = map[string]string{"gpu": []string{"H100", "H100", "A100", "A100"}[i]}
-		set[i].Result.Context = append(set[i].Result.Context, harvest.Fact{Name: "server_arguments", Value: map[string]any{"max-num-seqs": 64 << (i / 2), "port": i}})
+		set[i].Context = append(set[i].Context, result.Fact{Name: "server_arguments", Value: map[string]any{"max-num-seqs": 64 << (i / 2), "port": i}})
 	}
 	for by, levels := range map[string][]string{"gpu": {"H100", "A100"}, "max-num-seqs": {"64", "128"}, "max_num_seqs": {"64", "128"}, "request-rate": {"8", "2"}, "request_rate": {"8", "2"}} {
 		if p, err := NewPivot(set, by, "", nil); err != nil || !slices.Equal(p.Levels, levels) || len(p.Conditions) != 2 {

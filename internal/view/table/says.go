@@ -9,13 +9,13 @@ import (
 	"strings"
 
 	"spate/internal/figure"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 )
 
 // Says is what the figures say, in sentences with their figures: which setting wins on what and by how
 // much, where more load stops giving more, what failed, how far repeats lie apart. It claims nothing
 // about noise that single runs cannot show.
-func Says(set []runs.Entry, opt Options) []string {
+func Says(set []result.Entry, opt Options) []string {
 	g, err := New(set, Options{})
 	if err != nil {
 		return nil
@@ -34,11 +34,11 @@ func Says(set []runs.Entry, opt Options) []string {
 
 // rest takes out the rows that nothing may be said from, and says which those are.
 func (g *Grid) rest() []string {
-	all := make([]*runs.Entry, len(g.Rows))
+	all := make([]*result.Entry, len(g.Rows))
 	for i := range g.Rows {
 		all[i] = g.Rows[i].Entry
 	}
-	basis := runs.BasisOf(all)
+	basis := result.BasisOf(all)
 	var out []string
 	if basis.Predicted {
 		out = append(out, "These results are predicted by the simulator, not measured.")
@@ -121,7 +121,7 @@ func (g *Grid) words(r Row, keep func(Factor) bool) string {
 
 // who is what answered; a setting named after the model says it once.
 func (g *Grid) who(r Row) string {
-	setting := r.Entry.Setting(runs.TheSetting)
+	setting := r.Entry.Setting(result.TheSetting)
 	return g.words(r, func(f Factor) bool {
 		base := r.Entry.Setting("model")
 		base = base[strings.LastIndexByte(base, '/')+1:]
@@ -133,7 +133,7 @@ func (g *Grid) who(r Row) string {
 const fewConditions = 3
 
 // compared is what differs on purpose: the levels of one factor under the same conditions.
-func (g *Grid) compared(set []runs.Entry, opt Options) []string {
+func (g *Grid) compared(set []result.Entry, opt Options) []string {
 	p, err := NewPivot(set, opt.By, opt.Baseline, nil)
 	switch {
 	case err != nil || p == nil:

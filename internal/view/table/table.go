@@ -10,8 +10,7 @@ import (
 	"strings"
 
 	"spate/internal/figure"
-	"spate/internal/result/harvest"
-	"spate/internal/result/runs"
+	"spate/internal/result"
 	"spate/internal/settings/config"
 )
 
@@ -47,7 +46,7 @@ func Columns(name func(figure.Ref) string, keys ...string) []Column {
 
 // Row is one result.
 type Row struct {
-	Entry    *runs.Entry
+	Entry    *result.Entry
 	Settings []string // in the order of the grid's factors
 }
 
@@ -62,8 +61,8 @@ type Grid struct {
 }
 
 // New lays results out. Results without figures, such as failed starts, are left out.
-func New(set []runs.Entry, opt Options) (*Grid, error) {
-	var entries []*runs.Entry
+func New(set []result.Entry, opt Options) (*Grid, error) {
+	var entries []*result.Entry
 	for i := range set {
 		if set[i].Measured() {
 			entries = append(entries, &set[i])
@@ -72,7 +71,7 @@ func New(set []runs.Entry, opt Options) (*Grid, error) {
 	if len(entries) == 0 {
 		return nil, fmt.Errorf("none of the %d results has figures", len(set))
 	}
-	g := &Grid{Group: -1, Judged: slices.ContainsFunc(entries, func(e *runs.Entry) bool { return e.Verdict() != "" })}
+	g := &Grid{Group: -1, Judged: slices.ContainsFunc(entries, func(e *result.Entry) bool { return e.Verdict() != "" })}
 	g.lay(entries)
 	var err error
 	if g.Columns, err = columns(entries, opt.Columns); err != nil {
@@ -85,11 +84,11 @@ func New(set []runs.Entry, opt Options) (*Grid, error) {
 }
 
 // columns are those asked for, or the usual ones at least one result has a figure for.
-func columns(entries []*runs.Entry, asked []string) ([]Column, error) {
+func columns(entries []*result.Entry, asked []string) ([]Column, error) {
 	has := map[string]bool{}
 	var names []string
 	for _, e := range entries {
-		for _, f := range e.Result.Metrics {
+		for _, f := range e.Metrics {
 			if !has[f.Name] {
 				has[f.Name] = true
 				names = append(names, f.Name)
@@ -142,29 +141,30 @@ func hint(name string, names []string) string {
 }
 
 // Cell is a figure for people: as printed, or with two decimals where a file keeps every digit.
-func Cell(e *runs.Entry, key string) string {
-	f, ok := e.Result.Metrics.Get(key)
+func Cell(e *result.Entry, key string) string {
+	f, ok := e.Metrics.Get(key)
 	if !ok {
 		return "-"
 	}
 	return short(f)
 }
 
-func short(f harvest.Figure) string {
+func short(f result.Figure) string {
 	v, number := f.Float()
 	if !number {
 		return f.Text
 	}
-	_, decimals, dotted := strings.Cut(f.Text, ".")
+	text := f.String()
+	_, decimals, dotted := strings.Cut(text, ".")
 	if dotted && (len(decimals) > 3 || strings.ContainsAny(decimals, "eE")) {
 		return fmt.Sprintf("%.2f", v)
 	}
-	return f.Text
+	return text
 }
 
 // Heading is what stands above pictures of a set: what all results share, and in a second line their verdicts
 // and how many requests failed. Lines without anything to say are left out.
-func Heading(set []runs.Entry) []string {
+func Heading(set []result.Entry) []string {
 	g, err := New(set, Options{})
 	if err != nil {
 		return nil
@@ -176,7 +176,7 @@ func Heading(set []runs.Entry) []string {
 	if len(parts) > 0 {
 		out = append(out, strings.Join(parts, " · "))
 	}
-	var all []*runs.Entry
+	var all []*result.Entry
 	failed, known := 0.0, false
 	for _, r := range g.Rows {
 		all = append(all, r.Entry)
@@ -184,7 +184,7 @@ func Heading(set []runs.Entry) []string {
 			failed, known = failed+v, true
 		}
 	}
-	if text := runs.Count(all); text != "" {
+	if text := result.Count(all); text != "" {
 		if known {
 			text += " · failed requests: " + trim(failed)
 		}

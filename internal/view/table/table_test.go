@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"spate/internal/result"
 	"spate/internal/result/harvest"
-	"spate/internal/result/runs"
 )
 
 // block is a result as vLLM prints it, under two headings.
@@ -47,15 +47,15 @@ P99 ITL (ms):                            59.28
 `, setting, rate, done, out, ttft, tpot)
 }
 
-func entries(t *testing.T, text string) []runs.Entry {
+func entries(t *testing.T, text string) []result.Entry {
 	t.Helper()
 	h, err := harvest.Read("page.md", strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out []runs.Entry
-	for _, r := range h.Results {
-		out = append(out, runs.FromResult(r))
+	var out []result.Entry
+	for _, r := range h.Entries {
+		out = append(out, result.Named(r))
 	}
 	return out
 }
@@ -221,22 +221,22 @@ func TestSays(t *testing.T) {
 }
 
 // judged gives the results of a page a verdict, as spate's own runs have one.
-func judged(set []runs.Entry, grades ...string) []runs.Entry {
+func judged(set []result.Entry, grades ...string) []result.Entry {
 	for i, g := range grades {
-		if g == runs.PredictedLabel {
-			set[i].Labels = map[string]string{runs.PredictedLabel: "true"}
+		if g == result.PredictedLabel {
+			set[i].Labels = map[string]string{result.PredictedLabel: "true"}
 			continue
 		}
-		set[i].Result.Context = append(set[i].Result.Context, harvest.Fact{Name: "verdict", Value: g}, harvest.Fact{Name: "state", Value: "complete"})
+		set[i].Context = append(set[i].Context, result.Fact{Name: "verdict", Value: g}, result.Fact{Name: "state", Value: "complete"})
 	}
 	return set
 }
 
 // TestEveryTableShowsVerdictAndFailures: whoever sees a figure sees its grade.
 func TestEveryTableShowsVerdictAndFailures(t *testing.T) {
-	set := judged(entries(t, page()), "VALID", "INVALID", runs.PredictedLabel, "SUSPECT")
+	set := judged(entries(t, page()), "VALID", "INVALID", result.PredictedLabel, "SUSPECT")
 	for i := range set {
-		set[i].Result.Metrics = append(set[i].Result.Metrics, harvest.Figure{Name: "failed", Text: "0"})
+		set[i].Metrics = append(set[i].Metrics, result.NewPrinted("failed", "0", ""))
 	}
 	var md, data, object bytes.Buffer
 	for _, err := range []error{Markdown(&md, set, Options{}), CSV(&data, set, Options{}), JSON(&object, set, Options{})} {
@@ -270,7 +270,7 @@ func TestEveryTableShowsVerdictAndFailures(t *testing.T) {
 
 // TestSaysLeavesOutWhatMayNotBeUsed: at QPS 8 the best is INVALID, at QPS 2 one is predicted.
 func TestSaysLeavesOutWhatMayNotBeUsed(t *testing.T) {
-	got := Says(judged(entries(t, page()), "INVALID", "VALID", "VALID", runs.PredictedLabel), Options{})
+	got := Says(judged(entries(t, page()), "INVALID", "VALID", "VALID", result.PredictedLabel), Options{})
 	want := []string{
 		"1 of 4 results is INVALID and not compared: plain, QPS 8.",
 		"1 of 4 results is predicted and not compared: chunked | on, QPS 2.",
@@ -278,7 +278,7 @@ func TestSaysLeavesOutWhatMayNotBeUsed(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("says\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 	}
-	got = Says(judged(entries(t, page()), runs.PredictedLabel, runs.PredictedLabel, runs.PredictedLabel, runs.PredictedLabel), Options{})
+	got = Says(judged(entries(t, page()), result.PredictedLabel, result.PredictedLabel, result.PredictedLabel, result.PredictedLabel), Options{})
 	if len(got) < 3 || got[0] != "These results are predicted by the simulator, not measured." {
 		t.Errorf("all predicted: %q", got)
 	}

@@ -1,29 +1,27 @@
-package runs
+package result
 
 import (
 	"testing"
 
 	"spate/internal/judge/verdict"
-	"spate/internal/result"
-	"spate/internal/result/harvest"
 )
 
 // graded is a run of spate with a verdict.
-func graded(grade verdict.Grade, state result.State) Entry {
-	run := &result.Run{State: state}
+func graded(grade verdict.Grade, state State) Entry {
+	run := &Run{State: state}
 	run.Verdict.Grade = grade
 	return FromRun(run)
 }
 
 func predictedEntry() Entry {
-	e := graded("", result.Complete)
+	e := graded("", Complete)
 	e.Labels = map[string]string{PredictedLabel: "true"}
 	return e
 }
 
 func TestVerdictOfEntries(t *testing.T) {
-	foreign := FromResult(harvest.Result{Metrics: harvest.Figures{{Name: "completed", Text: "1"}}})
-	exported := graded(verdict.InvalidRun, result.Complete)
+	foreign := Named(Entry{Metrics: Figures{NewPrinted("completed", "1", "")}})
+	exported := graded(verdict.InvalidRun, Complete)
 	exported.Run = nil // a table that was exported has no more than the context
 	for _, c := range []struct {
 		name    string
@@ -31,10 +29,10 @@ func TestVerdictOfEntries(t *testing.T) {
 		want    string
 		invalid bool
 	}{
-		{"valid", graded(verdict.Valid, result.Complete), "VALID", false},
-		{"invalid", graded(verdict.InvalidRun, result.Complete), "INVALID", true},
-		{"interrupted", graded(verdict.SuspectRun, result.Interrupted), "SUSPECT, interrupted", false},
-		{"recovered", graded("", result.Recovered), "recovered", false},
+		{"valid", graded(verdict.Valid, Complete), "VALID", false},
+		{"invalid", graded(verdict.InvalidRun, Complete), "INVALID", true},
+		{"interrupted", graded(verdict.SuspectRun, Interrupted), "SUSPECT, interrupted", false},
+		{"recovered", graded("", Recovered), "recovered", false},
 		{"predicted", predictedEntry(), "predicted", false},
 		{"exported", exported, "INVALID", true},
 		{"another tool's", foreign, "", false},
@@ -46,8 +44,8 @@ func TestVerdictOfEntries(t *testing.T) {
 }
 
 func TestBasis(t *testing.T) {
-	valid, suspect := graded(verdict.Valid, result.Complete), graded(verdict.SuspectRun, result.Complete)
-	invalid, predicted := graded(verdict.InvalidRun, result.Complete), predictedEntry()
+	valid, suspect := graded(verdict.Valid, Complete), graded(verdict.SuspectRun, Complete)
+	invalid, predicted := graded(verdict.InvalidRun, Complete), predictedEntry()
 	for _, c := range []struct {
 		name  string
 		set   []Entry

@@ -1,37 +1,40 @@
-package harvest
+package result
 
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
-	"strconv"
 
 	"spate/internal/figure"
+	"spate/internal/host/enginelog"
 	"spate/internal/load/schedule"
-	"spate/internal/result"
 )
 
-// FromRun is one of spate's own runs as a Result.
-func FromRun(run *result.Run) Result {
-	r := Result{Source: Source{File: filepath.ToSlash(run.Dir), Line: 1}, Format: FormatSpate, EngineLog: []EngineSample{}}
-	for _, f := range figure.Headlines("mean", "median", "std", "p90", "p95", "p99") {
-		v := f.Of(&run.Summary)
-		if !v.OK {
-			continue
-		}
-		text := formatFloat(v.V)
-		if f.Whole() {
-			text = strconv.Itoa(int(v.V))
-		}
-		r.Metrics.set(Figure{Name: f.Key(), Text: text})
+// FromRun is one of spate's own runs.
+func FromRun(run *Run) Entry {
+	e := Entry{
+		ID: run.ID, Name: run.ID, Labels: maps.Clone(run.Labels), Run: run,
+		Source: Source{File: filepath.ToSlash(run.Dir), Line: 1}, Format: FormatSpate, EngineLog: []enginelog.Sample{}, Metrics: run.figures(),
 	}
-	describeRun(&r, run)
-	check(&r)
-	return r
+	describeRun(&e, run)
+	e.Check()
+	return e
 }
 
-func describeRun(r *Result, run *result.Run) {
-	add := func(name string, v any) { r.Context.propose(Fact{Name: name, Value: v, From: "run folder"}) }
+// figures are those that are kept with every result.
+func (r *Run) figures() Figures {
+	var out Figures
+	for _, f := range figure.Headlines("mean", "median", "std", "p90", "p95", "p99") {
+		if v := f.Of(&r.Summary); v.OK {
+			out = append(out, Figure{Name: f.Key(), Value: v.V})
+		}
+	}
+	return out
+}
+
+func describeRun(r *Entry, run *Run) {
+	add := func(name string, v any) { r.Context.Propose(Fact{Name: name, Value: v, From: "run folder"}) }
 	add("run", run.ID)
 	add("state", string(run.State))
 	if run.Server.Model != "" {
@@ -63,13 +66,13 @@ func describeRun(r *Result, run *result.Run) {
 		r.Problems = append(r.Problems, Problem{File: r.Source.File, Line: 1, Kind: Note, Text: note})
 	}
 	if run.Damage != nil {
-		r.Problems = append(r.Problems, Problem{File: r.Source.File, Line: 1, Kind: Damaged, Text: result.RecordsFile + ": " + run.Damage.String()})
+		r.Problems = append(r.Problems, Problem{File: r.Source.File, Line: 1, Kind: Damaged, Text: RecordsFile + ": " + run.Damage.String()})
 	}
 }
 
 // rateOf is the rate asked for: a number, the lowest and highest of stages, "inf" where nothing held requests back, and
 // nil where they were due at set times without one rate.
-func rateOf(run *result.Run) any {
+func rateOf(run *Run) any {
 	switch {
 	case run.Plan.RequestRate != nil:
 		return *run.Plan.RequestRate
@@ -100,7 +103,7 @@ func rateOf(run *result.Run) any {
 
 // describeWorkload adds what was sent, from the settings kept with the run. Runs of other versions may
 // keep none, or others.
-func describeWorkload(add func(string, any), run *result.Run) {
+func describeWorkload(add func(string, any), run *Run) {
 	var c struct {
 		Dataset map[string]json.RawMessage `json:"dataset"`
 		Output  struct {

@@ -1,4 +1,4 @@
-package harvest
+package listing
 
 import (
 	"bytes"
@@ -11,15 +11,16 @@ import (
 	"text/tabwriter"
 
 	"spate/internal/figure"
+	"spate/internal/result"
 	"spate/internal/safe/escape"
 )
 
-// WriteJSON prints an array, one result per line.
-func (h *Harvest) WriteJSON(w io.Writer) error {
+// FoundJSON prints what import found as an array, one result per line.
+func FoundJSON(w io.Writer, h *result.Set) error {
 	if _, err := io.WriteString(w, "["); err != nil {
 		return err
 	}
-	for i := range h.Results {
+	for i := range h.Entries {
 		var line bytes.Buffer
 		if i > 0 {
 			line.WriteByte(',')
@@ -27,7 +28,7 @@ func (h *Harvest) WriteJSON(w io.Writer) error {
 		line.WriteByte('\n')
 		enc := json.NewEncoder(&line)
 		enc.SetEscapeHTML(false)
-		if err := enc.Encode(&h.Results[i]); err != nil {
+		if err := enc.Encode(&h.Entries[i]); err != nil {
 			return err
 		}
 		if _, err := w.Write(bytes.TrimSuffix(line.Bytes(), []byte("\n"))); err != nil {
@@ -38,54 +39,37 @@ func (h *Harvest) WriteJSON(w io.Writer) error {
 	return err
 }
 
-// WriteTable prints one row per result and the problems below.
-func (h *Harvest) WriteTable(w io.Writer) error {
-	if len(h.Results) > 0 {
+// Found prints what import found: one row per result and the problems below.
+func Found(w io.Writer, h *result.Set) error {
+	if len(h.Entries) > 0 {
 		t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 		escape.Print(t, "SOURCE\tFORMAT\tCOMPLETED\tREQ/S\tOUTPUT TOK/S\tMEAN TTFT ms\tMEAN TPOT ms\tCONTEXT\n")
-		for i := range h.Results {
-			r := &h.Results[i]
+		for i := range h.Entries {
+			r := &h.Entries[i]
 			row := []string{fmt.Sprintf("%s:%d", r.Source.File, r.Source.Line), r.Format}
 			for _, name := range []string{"completed", "request_throughput", "output_throughput", "mean_ttft_ms", "mean_tpot_ms"} {
 				row = append(row, r.Metrics.Cell(name))
 			}
-			escape.Print(t, "%s\t%s\n", strings.Join(row, "\t"), Label(r))
+			escape.Print(t, "%s\t%s\n", strings.Join(row, "\t"), r.Label())
 		}
 		if err := t.Flush(); err != nil {
 			return err
 		}
-		escape.Print(w, "\n%s\n", h.counts())
+		escape.Print(w, "\n%s\n", counts(h))
 	}
-	h.WriteProblems(w)
+	Problems(w, h)
 	return nil
 }
 
-// Cell is a figure for a table; long ones, from files with every digit, get two decimals: figures of one column have one
-// form, whoever printed them.
-func (fs Figures) Cell(name string) string {
-	f, ok := fs.Get(name)
-	if !ok {
-		return "-"
-	}
-	v, isNumber := f.Float()
-	if !isNumber || slices.Contains(wholeFigures, name) {
-		return f.Text
-	}
-	return fmt.Sprintf("%.2f", v)
-}
-
-// wholeFigures are counts, which have no decimals.
-var wholeFigures = []string{"completed", "failed", "total_input_tokens", "total_output_tokens", "max_concurrent_requests", "num_prompts"}
-
 // counts says how many results, failed starts and problems there are.
-func (h *Harvest) counts() string {
+func counts(h *result.Set) string {
 	failed := 0
-	for i := range h.Results {
-		if h.Results[i].Format == FormatFailedLaunch {
+	for i := range h.Entries {
+		if h.Entries[i].Format == result.FormatFailedLaunch {
 			failed++
 		}
 	}
-	text := figure.Counted(len(h.Results)-failed, "result")
+	text := figure.Counted(len(h.Entries)-failed, "result")
 	if failed > 0 {
 		text += ", " + figure.Counted(failed, "failed start")
 	}
@@ -95,14 +79,14 @@ func (h *Harvest) counts() string {
 	return text
 }
 
-// WriteProblems lists what is wrong first and what is only worth knowing after it. What is said of many
+// Problems lists what is wrong first and what is only worth knowing after it. What is said of many
 // results of a file is said once.
-func (h *Harvest) WriteProblems(w io.Writer) {
+func Problems(w io.Writer, h *result.Set) {
 	type text struct {
 		file, text string
-		kind       Kind
+		kind       result.Kind
 	}
-	var list []Problem
+	var list []result.Problem
 	lines := map[text][]string{}
 	for p := range h.All() {
 		key := text{p.File, p.Text, p.Kind}
@@ -111,7 +95,7 @@ func (h *Harvest) WriteProblems(w io.Writer) {
 		}
 		lines[key] = append(lines[key], strconv.Itoa(p.Line))
 	}
-	slices.SortStableFunc(list, func(a, b Problem) int {
+	slices.SortStableFunc(list, func(a, b result.Problem) int {
 		switch {
 		case a.Bad() && !b.Bad():
 			return -1

@@ -1,4 +1,4 @@
-package runs
+package result
 
 import (
 	"encoding/json"
@@ -13,7 +13,7 @@ func (e *Entry) told(name string) string {
 	if v, ok := e.Labels[name]; ok {
 		return v
 	}
-	return e.Result.Context.Text(name)
+	return e.Context.Text(name)
 }
 
 // engines are the words by which a launch command or a backend tells its engine.
@@ -28,9 +28,9 @@ func (e *Entry) Engine() string {
 	if e.Run != nil && e.Run.Server.Kind != "" {
 		return e.Run.Server.Kind
 	}
-	texts := []string{e.Result.Context.Text("server_command"), e.Result.Context.Text("backend")}
-	if e.Result.Launch != nil {
-		texts = append([]string{*e.Result.Launch}, texts...)
+	texts := []string{e.Context.Text("server_command"), e.Context.Text("backend")}
+	if e.Launch != nil {
+		texts = append([]string{*e.Launch}, texts...)
 	}
 	for _, text := range texts {
 		text = strings.ToLower(text)
@@ -83,7 +83,7 @@ func (e *Entry) Version() string {
 
 // arguments are the flags the server was started with, where a launch command tells them.
 func (e *Entry) arguments() map[string]any {
-	f, _ := e.Result.Context.Get("server_arguments")
+	f, _ := e.Context.Get("server_arguments")
 	args, _ := f.Value.(map[string]any)
 	return args
 }

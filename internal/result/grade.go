@@ -1,15 +1,11 @@
-package runs
+package result
 
 import (
 	"fmt"
 	"strings"
 
 	"spate/internal/judge/verdict"
-	"spate/internal/result"
 )
-
-// PredictedLabel is the label of results that the simulator made: with the value "true".
-const PredictedLabel = result.PredictedLabel
 
 // Predicted reports whether the result was predicted, not measured.
 func (e *Entry) Predicted() bool { return e.Labels[PredictedLabel] == "true" }
@@ -23,7 +19,7 @@ func (e *Entry) Grade() string {
 	case e.Run != nil:
 		return string(e.Run.Verdict.Grade)
 	}
-	return e.Result.Context.Text("verdict")
+	return e.Context.Text("verdict")
 }
 
 // State is how a run of spate came to its end, empty for results of other tools.
@@ -31,7 +27,7 @@ func (e *Entry) State() string {
 	if e.Run != nil {
 		return string(e.Run.State)
 	}
-	return e.Result.Context.Text("state")
+	return e.Context.Text("state")
 }
 
 // Verdict is the grade as tables show it: a run that did not come to its end says so.
@@ -41,7 +37,7 @@ func (e *Entry) Verdict() string { return VerdictText(e.Grade(), e.State()) }
 func VerdictText(grade, state string) string {
 	var parts []string
 	for _, text := range []string{grade, state} {
-		if text != "" && text != string(result.Complete) {
+		if text != "" && text != string(Complete) {
 			parts = append(parts, text)
 		}
 	}

@@ -1,4 +1,4 @@
-package harvest
+package result
 
 import (
 	"fmt"
@@ -7,18 +7,18 @@ import (
 )
 
 // Label is one line that tells a result from its neighbours: the heading above it and its main settings.
-func Label(r *Result) string {
-	if r.Error != "" {
-		return shorten(r.Error, 80)
+func (e *Entry) Label() string {
+	if e.Error != "" {
+		return shorten(e.Error, 80)
 	}
 	var parts []string
-	if f, ok := r.Context.Get("headings"); ok {
+	if f, ok := e.Context.Get("headings"); ok {
 		if texts, ok := f.Value.([]string); ok && len(texts) > 0 {
 			parts = append(parts, shorten(texts[len(texts)-1], 40))
 		}
 	}
 	for _, name := range []string{"label", "run", "model", "dataset"} {
-		if v := r.Context.Text(name); v != "" {
+		if v := e.Context.Text(name); v != "" {
 			if name == "model" {
 				v = v[strings.LastIndexByte(v, '/')+1:]
 			}
@@ -27,7 +27,7 @@ func Label(r *Result) string {
 			}
 		}
 	}
-	in, out := r.Context.Text("input_len"), r.Context.Text("output_len")
+	in, out := e.Context.Text("input_len"), e.Context.Text("output_len")
 	switch {
 	case in != "" && out != "":
 		parts = append(parts, in+"/"+out)
@@ -37,12 +37,20 @@ func Label(r *Result) string {
 		parts = append(parts, "out "+out)
 	}
 	for _, s := range []struct{ fact, mark string }{{"num_prompts", "n="}, {"request_rate", "rate="}, {"max_concurrency", "conc="}} {
-		if v := r.Context.Text(s.fact); v != "" && v != "inf" && v != "Infinity" && v != "-1" {
+		if v := e.Context.Text(s.fact); v != "" && v != "inf" && v != "Infinity" && v != "-1" {
 			parts = append(parts, s.mark+v)
 		}
 	}
-	if len(r.EngineLog) > 0 {
-		parts = append(parts, fmt.Sprintf("%d engine lines", len(r.EngineLog)))
+	if len(e.EngineLog) > 0 {
+		parts = append(parts, fmt.Sprintf("%d engine lines", len(e.EngineLog)))
 	}
 	return strings.Join(parts, " · ")
+}
+
+// shorten cuts a text.
+func shorten(s string, n int) string {
+	if runes := []rune(s); len(runes) > n {
+		return string(runes[:n]) + "..."
+	}
+	return s
 }

@@ -1,6 +1,7 @@
-package harvest
+package result
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -25,8 +26,8 @@ var loose = []string{
 	FormatGuideLLM, FormatLLMPerf, FormatGenAIPerfJSON, FormatGenAIPerfCSV, FormatAIPerfJSON, FormatAIPerfCSV, FormatEvalScope, FormatHFBench,
 }
 
-// complete computes the rates that follow from what was printed, where the tool's own are such quotients.
-func complete(r *Result) {
+// Complete computes the rates that follow from what was printed, where the tool's own are such quotients.
+func (r *Entry) Complete() {
 	duration, ok := r.Metrics.Float("duration")
 	if !ok || !(duration > 0) || slices.Contains(loose, r.Format) {
 		return
@@ -37,13 +38,13 @@ func complete(r *Result) {
 			continue // vLLM prints no input rate either
 		}
 		if rate := amount / duration; !math.IsInf(rate, 0) && !math.IsNaN(rate) {
-			r.Metrics.set(Figure{Name: q.rate, Text: formatFloat(rate), From: q.amounts[0] + " / duration"})
+			r.Metrics.Set(Figure{Name: q.rate, Value: rate, From: q.amounts[0] + " / duration"})
 		}
 	}
 }
 
-// check looks for contradictions within a result and lists them.
-func check(r *Result) {
+// Check looks for contradictions within a result and lists them.
+func (r *Entry) Check() {
 	report := func(kind Kind, format string, args ...any) {
 		r.Problems = append(r.Problems, Problem{r.Source.File, r.Source.Line, kind, fmt.Sprintf(format, args...)})
 	}
@@ -52,12 +53,11 @@ func check(r *Result) {
 	}
 	checkOrder(r, report)
 	checkCounts(r, report)
-	checkFlat(r, report)
 }
 
 type reporter func(kind Kind, format string, args ...any)
 
-func checkRates(r *Result, report reporter) {
+func checkRates(r *Entry, report reporter) {
 	duration, ok := span(r.Metrics, "duration")
 	if !ok || duration.high <= 0 {
 		return
@@ -84,7 +84,7 @@ func checkRates(r *Result, report reporter) {
 		}
 		if rate.high < want.low*(1-1e-9) || rate.low > want.high*(1+1e-9) {
 			f, _ := r.Metrics.Get(q.rate)
-			report(Violated, "%s is %s, but %s / duration is %s", q.rate, f.Text, strings.Join(q.amounts, " + "), quotient(sum, duration))
+			report(Violated, "%s is %s, but %s / duration is %s", q.rate, f, strings.Join(q.amounts, " + "), quotient(sum, duration))
 		}
 	}
 }
@@ -113,13 +113,14 @@ func span(fs Figures, name string) (interval, bool) {
 	if !ok || math.IsInf(v, 0) {
 		return interval{}, false
 	}
-	_, decimals, _ := strings.Cut(f.Text, ".")
-	exponent := strings.ContainsAny(f.Text, "eE")
+	text := f.String()
+	_, decimals, _ := strings.Cut(text, ".")
+	exponent := strings.ContainsAny(text, "eE")
 	if decimals == "" && !exponent {
 		return interval{v, v}, true
 	}
 	half := 0.0
-	if !exponent {
+	if !exponent && f.Text != "" {
 		half = 0.5000001 * math.Pow(10, -float64(len(decimals)))
 	}
 	half = max(half, math.Abs(v)*1e-7) // full precision went through divisions of its own
@@ -131,7 +132,7 @@ var ranks = []string{
 	"min", "p0.1", "p1", "p5", "p10", "p25", "median", "p60", "p70", "p75", "p80", "p90", "p95", "p99", "p99.9", "max",
 }
 
-func checkOrder(r *Result, report reporter) {
+func checkOrder(r *Entry, report reporter) {
 	for _, latency := range figure.Latencies() {
 		var before Figure
 		var low float64
@@ -145,15 +146,18 @@ func checkOrder(r *Result, report reporter) {
 				continue
 			}
 			if before.Name != "" && v < low-math.Abs(low)*1e-9 {
-				report(Violated, "%s (%s) is below %s (%s)", f.Name, f.Text, before.Name, before.Text)
+				report(Violated, "%s (%s) is below %s (%s)", f.Name, f, before.Name, before)
 			}
 			before, low = f, v
 		}
 	}
 }
 
+// ByPosition begins the provenance of a setting that is known only by its place in a list.
+const ByPosition = "position "
+
 // checkCounts compares the figures with what the text around says was meant.
-func checkCounts(r *Result, report reporter) {
+func checkCounts(r *Entry, report reporter) {
 	completed, ok := r.Metrics.Float("completed")
 	if !ok {
 		return
@@ -169,7 +173,7 @@ func checkCounts(r *Result, report reporter) {
 	}
 	if known && completed > asked {
 		fact, _ := r.Context.Get("num_prompts")
-		if strings.HasPrefix(fact.From, byPosition) { // the list was matched with the wrong results
+		if strings.HasPrefix(fact.From, ByPosition) { // the list was matched with the wrong results
 			r.Context = slices.DeleteFunc(r.Context, func(f Fact) bool { return f.Name == fact.Name })
 			report(Note, "%s requests completed, but %s on line %d has %s: the list does not fit the results below it", formatFloat(completed), fact.From, fact.Line, formatFloat(asked))
 			return
@@ -193,22 +197,13 @@ func checkCounts(r *Result, report reporter) {
 
 func factNumber(c Context, name string) (float64, bool) {
 	text := c.Text(name)
-	if !printed.MatchString(text) {
+	if !isNumber(text) {
 		return 0, false
 	}
-	return Figure{Text: text}.Float()
+	return NewPrinted(name, text, "").Float()
 }
 
-// checkFlat notes percentiles that are no percentiles: the closed-loop client takes those of one average.
-func checkFlat(r *Result, report reporter) {
-	if r.Format != FormatBackprop {
-		return
-	}
-	for _, key := range backpropTPOT {
-		mean, ok1 := r.Extra.Get(key + ".average")
-		p99, ok2 := r.Extra.Get(key + ".p99")
-		if ok1 && ok2 && mean.Text == p99.Text {
-			report(Note, "all percentiles of %s are its average: this client takes percentiles of that one number", key)
-		}
-	}
+// isNumber reports whether a text is a number as JSON has them.
+func isNumber(text string) bool {
+	return text != "" && strings.ContainsAny(text[:1], "-0123456789") && json.Valid([]byte(text))
 }
