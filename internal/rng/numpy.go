@@ -84,13 +84,6 @@ func (n *Numpy) FillIntegers(dst []int64, low, high int64) {
 	}
 }
 
-// FillIntegersInclusive is integers(low, high, size=len(dst), endpoint=True).
-func (n *Numpy) FillIntegersInclusive(dst []int64, low, high int64) {
-	for i := range dst {
-		dst[i] = n.IntegersInclusive(low, high)
-	}
-}
-
 // below returns an integer in [0, most]. Ranges of up to 32 bits cost half a word each and draw nothing when
 // there is only one value.
 func (n *Numpy) below(most uint64) uint64 {
@@ -169,32 +162,6 @@ func (n *Numpy) Choice(length, k int) []int {
 	for i := range out {
 		out[i] = int(n.Integers(0, int64(length)))
 	}
-	return out
-}
-
-// ChoiceDistinct returns the k indices choice(..., replace=False) picks of a sequence of length.
-func (n *Numpy) ChoiceDistinct(length, k int) []int {
-	if k < 0 || k > length {
-		panic("rng: ChoiceDistinct wants 0 <= k <= length")
-	}
-	// For a large share of a large population NumPy shuffles the tail of it; otherwise it uses Floyd's method
-	// and shuffles the outcome.
-	if length > 10_000 && k > length/50 {
-		pool := ascending(length)
-		n.shuffleTail(pool, max(length-k, 1))
-		return pool[length-k:]
-	}
-	out := make([]int, 0, k)
-	seen := make(map[int]bool, k)
-	for j := length - k; j < length; j++ {
-		v := int(n.below(uint64(j)))
-		if seen[v] {
-			v = j
-		}
-		seen[v] = true
-		out = append(out, v)
-	}
-	n.shuffleTail(out, 1)
 	return out
 }
 

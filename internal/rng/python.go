@@ -3,8 +3,6 @@ package rng
 import (
 	"math"
 	"math/bits"
-	"slices"
-	"sort"
 )
 
 // Python is CPython's random.Random seeded with a non-negative int. Where the original takes a sequence, these
@@ -52,14 +50,6 @@ func (p *Python) RandBelow(n uint64) uint64 {
 	return r
 }
 
-// RandRange is random.randrange(start, stop).
-func (p *Python) RandRange(start, stop int64) int64 {
-	if stop <= start {
-		panic("rng: RandRange wants stop above start")
-	}
-	return start + int64(p.RandBelow(uint64(stop)-uint64(start)))
-}
-
 // Choice returns the index random.choice picks of a sequence of n.
 func (p *Python) Choice(n int) int { return int(p.RandBelow(uint64(n))) }
 
@@ -75,50 +65,6 @@ func (p *Python) Choices(n, k int) []int {
 	out := make([]int, k)
 	for i := range out {
 		out[i] = int(math.Floor(p.Random() * float64(n)))
-	}
-	return out
-}
-
-// ChoicesWeighted returns the k indices random.choices picks with the given weights.
-func (p *Python) ChoicesWeighted(weights []float64, k int) []int {
-	cumulative := slices.Clone(weights)
-	for i := 1; i < len(cumulative); i++ {
-		cumulative[i] += cumulative[i-1]
-	}
-	last := len(cumulative) - 1
-	out := make([]int, k)
-	for i := range out {
-		x := p.Random() * cumulative[last]
-		out[i] = sort.Search(last, func(j int) bool { return x < cumulative[j] })
-	}
-	return out
-}
-
-// Sample returns the k distinct indices random.sample picks of a sequence of n.
-func (p *Python) Sample(n, k int) []int {
-	if k < 0 || k > n {
-		panic("rng: Sample wants 0 <= k <= n")
-	}
-	out := make([]int, k)
-	if n <= samplePoolLimit(k) {
-		pool := make([]int, n)
-		for i := range pool {
-			pool[i] = i
-		}
-		for i := range out {
-			j := p.Choice(n - i)
-			out[i], pool[j] = pool[j], pool[n-i-1]
-		}
-		return out
-	}
-	seen := make(map[int]bool, k)
-	for i := range out {
-		j := p.Choice(n)
-		for seen[j] {
-			j = p.Choice(n)
-		}
-		seen[j] = true
-		out[i] = j
 	}
 	return out
 }

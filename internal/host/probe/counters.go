@@ -208,9 +208,6 @@ func (c Counters) Running() (float64, bool) { return c.value(runningNames) }
 // Waiting is how many requests the engine queues now.
 func (c Counters) Waiting() (float64, bool) { return c.value(waitingNames) }
 
-// KVUsage is the used share of the engine's cache memory, 0 to 1.
-func (c Counters) KVUsage() (float64, bool) { return c.value(kvNames) }
-
 func (c Counters) value(names []string) (float64, bool) {
 	name, ok := c.find(names...)
 	return c.Sums[name], ok
@@ -234,15 +231,4 @@ func (c Counters) Levels() map[string]float64 {
 		}
 	}
 	return out
-}
-
-// PrefixCaching tells whether the engine says that it reuses prefixes; known is false where it does not say.
-func (c Counters) PrefixCaching() (on, known bool) {
-	switch strings.ToLower(c.Config["enable_prefix_caching"]) {
-	case "true", "1":
-		return true, true
-	case "false", "0":
-		return false, true
-	}
-	return false, false
 }

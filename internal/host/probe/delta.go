@@ -140,9 +140,6 @@ type pair struct {
 	reset         bool
 }
 
-// Delta computes what happened between two looks at one server.
-func Delta(before, after Counters) Change { return DeltaAll([]Counters{before}, []Counters{after}) }
-
 // DeltaAll computes what happened between two looks at servers that share a load, the same servers in the same
 // order: counts add up, each under the name its server has for it. What one of them does not tell is not known of
 // all, and a restart of one voids the figures of all.

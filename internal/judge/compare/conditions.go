@@ -2,7 +2,6 @@ package compare
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -188,10 +187,4 @@ func suspect(groups ...[]*measured) []string {
 		}
 	}
 	return out
-}
-
-// IsNotComparable reports whether an error is a refusal, and not a failure.
-func IsNotComparable(err error) bool {
-	var e *NotComparable
-	return errors.As(err, &e)
 }

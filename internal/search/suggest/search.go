@@ -59,21 +59,6 @@ func Better(a, b *Trial) int {
 	return cmp.Compare(b.Score, a.Score)
 }
 
-// Best is the best trial of full length; -1 when none ran.
-func Best(history []Trial) int {
-	best := -1
-	for i := range history {
-		t := &history[i]
-		if t.Failed || !t.full() {
-			continue
-		}
-		if best < 0 || Better(t, &history[best]) < 0 {
-			best = i
-		}
-	}
-	return best
-}
-
 // Grid tries every combination, numbers at so many places each.
 func Grid(space *Space, places int) Strategy { return &grid{space: space, points: space.grid(places)} }
 

@@ -200,28 +200,3 @@ func wrap(text string, width int) []string {
 	}
 	return append(lines, line)
 }
-
-// WriteMarkdown prints every flag as one Markdown table per group, for the manual.
-func WriteMarkdown(w io.Writer) error {
-	_, defs := fresh()
-	var b strings.Builder
-	cell := strings.NewReplacer("|", "\\|", "<", "&lt;", "\n", " ").Replace
-	for _, g := range groups {
-		fmt.Fprintf(&b, "## %s: %s\n\n| flag | default | meaning |\n| --- | --- | --- |\n", g.Group, g.Title)
-		for _, d := range defs {
-			if d.Group != g.Group {
-				continue
-			}
-			def := ""
-			if d.Default != "" {
-				def = "`" + cell(d.Default) + "`"
-			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", strings.TrimSpace("--"+d.Name+" "+cell(d.Type())), def, cell(d.describe()))
-		}
-		b.WriteByte('\n')
-	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("write flag tables: %w", err)
-	}
-	return nil
-}

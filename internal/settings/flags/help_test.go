@@ -98,22 +98,6 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-func TestMarkdownHasOneRowPerFlag(t *testing.T) {
-	var b strings.Builder
-	if err := WriteMarkdown(&b); err != nil {
-		t.Fatal(err)
-	}
-	rows := strings.Count(b.String(), "\n| `--")
-	if rows != len(Table()) {
-		t.Errorf("%d rows for %d flags", rows, len(Table()))
-	}
-	for line := range strings.SplitSeq(b.String(), "\n") {
-		if cells := strings.Count(strings.ReplaceAll(line, `\|`, ""), "|"); strings.HasPrefix(line, "|") && cells != 4 {
-			t.Errorf("%d bars in %s", cells, line)
-		}
-	}
-}
-
 // TestLimitsAreDocumented holds how long a run waits by default to what docs/failures.md tells: an hour for a request,
 // minutes for a stream that stands still. Nothing in a pipeline waits longer unless it is told to.
 func TestLimitsAreDocumented(t *testing.T) {

@@ -135,12 +135,6 @@ func fresh() (*config.Bench, []*Def) {
 	return b, defs
 }
 
-// Defaults are the settings of a run without any flag.
-func Defaults() config.Bench {
-	b, _ := fresh()
-	return *b
-}
-
 // Table is a copy of the flag table, for documents made from it.
 func Table() []*Def {
 	_, defs := fresh()

@@ -143,16 +143,3 @@ func FindLink(name string) (*Link, error) {
 	}
 	return nil, fmt.Errorf("link %q is not in the catalog%s", name, nearest.Hint(name, names))
 }
-
-// LinkNames lists the links in catalog order.
-func LinkNames() []string {
-	list, err := links()
-	if err != nil {
-		return nil
-	}
-	out := make([]string, len(list))
-	for i, l := range list {
-		out[i] = l.Name
-	}
-	return out
-}

@@ -307,19 +307,6 @@ func FindModel(name string) (*Model, error) {
 	return nil, fmt.Errorf("model %q is not in the catalog%s", name, nearest.Hint(short(name), shortNames(list)))
 }
 
-// ModelNames lists the first name of every model, in catalog order.
-func ModelNames() []string {
-	list, err := models()
-	if err != nil {
-		return nil
-	}
-	var out []string
-	for _, e := range list {
-		out = append(out, e.Names[0])
-	}
-	return out
-}
-
 func short(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
 func shortNames(list []entry) []string {

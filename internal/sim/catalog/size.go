@@ -75,15 +75,6 @@ func (p Params) Total() int64 {
 	return p.Embed + p.Head + p.Attn + p.Dense + p.Routed + p.Router + p.Other
 }
 
-// NonEmbedding returns the parameters without the two embedding matrices.
-func (p Params) NonEmbedding() int64 { return p.Total() - p.Embed - p.Head }
-
-// Active returns the parameters one token goes through, both embedding matrices included.
-func (m *Model) Active() int64 {
-	p := m.Params()
-	return p.Total() - p.Routed + p.Expert*int64(m.TopK)*p.MoE
-}
-
 // Linear returns the matrix weights one token is multiplied with in the layers: what prefill
 // computes with, without embeddings and output projection.
 func (m *Model) Linear() int64 {
@@ -117,13 +108,6 @@ func (m *Model) LayerBytes() float64 {
 	return float64(p.Attn+p.Dense)*quant + float64(p.Router+p.Other)*m.DType.bits(0)/8
 }
 
-// WeightBytes returns the bytes of all weights.
-func (m *Model) WeightBytes() float64 {
-	embed, head := m.EmbedBytes()
-	p := m.Params()
-	return embed + head + m.LayerBytes() + m.ExpertBytes()*float64(m.Experts)*float64(p.MoE)
-}
-
 // KVBytes returns the KV bytes of one token in one layer over the whole model, at the given number
 // of bytes per value (2 for 16-bit caches, 1 for FP8).
 func (m *Model) KVBytes(width int) int {
@@ -132,12 +116,6 @@ func (m *Model) KVBytes(width int) int {
 	}
 	return 2 * m.KVHeads * m.HeadDim * width
 }
-
-// KVBytesPerToken returns the 16-bit KV bytes of one token over all layers.
-func (m *Model) KVBytesPerToken() int { return m.KVBytes(2) * m.Layers }
-
-// KVBytesGrowing is KVBytesPerToken over the layers that keep the whole context.
-func (m *Model) KVBytesGrowing() int { return m.KVBytes(2) * (m.Layers - m.WindowLayers) }
 
 // KVBytesPerGPU returns what one tensor-parallel rank keeps of a layer's KV: heads are divided
 // while there are enough of them and replicated beyond; latent KV is always replicated.
