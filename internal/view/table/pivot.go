@@ -395,7 +395,8 @@ func (p *Pivot) rank(row []Spot, high bool) {
 			row[l].Ratio = row[l].Value / base
 		}
 	}
+	worse := slices.ContainsFunc(row, func(s Spot) bool { return !math.IsNaN(s.Value) && s.Value != row[best].Value })
 	for l := range row {
-		row[l].Best = n > 1 && row[l].Value == row[best].Value // equal ones share it
+		row[l].Best = n > 1 && worse && row[l].Value == row[best].Value // equal ones share it; where all are equal none has it
 	}
 }

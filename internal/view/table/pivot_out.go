@@ -157,6 +157,9 @@ func (p *Pivot) says(m *Measured) string {
 		order[l] = l
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return wins[b] - wins[a] })
+	if wins[order[0]] == 0 {
+		return fmt.Sprintf("%s: the same in %s.", m.Title, figure.Counted(len(rows), "condition"))
+	}
 	var parts []string
 	for k, l := range order {
 		switch {

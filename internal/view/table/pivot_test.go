@@ -113,6 +113,22 @@ func TestPivotByOtherSettings(t *testing.T) {
 	}
 }
 
+// TestEqualFiguresHaveNoBest: where all are equal nobody is marked, and one short sentence says so.
+func TestEqualFiguresHaveNoBest(t *testing.T) {
+	p, err := NewPivot(entries(t, engines()), "", "", []string{"mean_ttft_ms"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range p.Measures[0].Cells {
+		if slices.ContainsFunc(row, func(s Spot) bool { return s.Best }) {
+			t.Errorf("%+v: one of equals is marked", row)
+		}
+	}
+	if got := p.Says(); !slices.Equal(got, []string{"Mean TTFT (ms): the same in 6 conditions."}) {
+		t.Errorf("says %q", got)
+	}
+}
+
 // TestPivotLeavesOutInvalid: a figure that may not be used is named in its cell and wins nothing; repeats are one median.
 func TestPivotLeavesOutInvalid(t *testing.T) {
 	set := entries(t, block("a", 2, 200, "10.00", "1.00", "1.00")+block("a", 2, 200, "20.00", "1.00", "1.00")+block("b", 2, 200, "90.00", "1.00", "1.00")+block("c", 2, 200, "14.00", "1.00", "1.00"))
