@@ -31,8 +31,8 @@ type Custom struct {
 func (s *Custom) flags() []Flag {
 	return []Flag{
 		tokens("custom-output-len", &s.OutputLen, "256", "output length of custom; -1 takes output_tokens from the row").as(outputLen),
-		{Name: "custom-ensure-client-side-data", VLLM: true, To: &s.EnsureClientSideData, Help: "send the images of custom_image as data, not by their address"},
-		{Name: "allowed-local-media-path", Meta: "DIR", Help: "folders, with commas between them, whose pictures, videos and sounds rows may name beside those in the dataset's own folder"},
+		{Name: "custom-ensure-client-side-data", VLLM: true, To: &s.EnsureClientSideData, Help: "send the images of custom_image as data, not as URLs"},
+		{Name: "allowed-local-media-path", Meta: "DIR", Help: "folders, separated by commas, from which rows may use pictures, videos and sounds; the dataset's own folder is always allowed"},
 	}
 }
 

@@ -57,9 +57,9 @@ func (h *Hub) flags() []Flag {
 		{Name: "hf-name", VLLM: true, To: &h.Name, Help: "the dataset's id on the hub, which decides how its rows are read when the path does not say it"},
 		{Name: "hf-output-len", VLLM: true, To: &h.OutputLen, Meta: "TOKENS", Help: "output length of hf; without it, the dataset's own", Like: outputLen},
 		{Name: "blazedit-min-distance", Default: "0.0", VLLM: true, To: &h.BlazeditMin, Help: "least edit distance of Blazedit's rows"},
-		{Name: "blazedit-max-distance", Default: "1.0", VLLM: true, To: &h.BlazeditMax, Help: "greatest edit distance of them"},
+		{Name: "blazedit-max-distance", Default: "1.0", VLLM: true, To: &h.BlazeditMax, Help: "greatest edit distance of Blazedit's rows"},
 		{Name: "asr-min-audio-len-sec", Default: "0.0", VLLM: true, To: &h.ASRMinSec, Meta: "SEC", Help: "leave out recordings of speech datasets that are shorter"},
-		{Name: "asr-max-audio-len-sec", Default: "inf", VLLM: true, To: &h.ASRMaxSec, Meta: "SEC", Help: "leave out those that are longer"},
+		{Name: "asr-max-audio-len-sec", Default: "inf", VLLM: true, To: &h.ASRMaxSec, Meta: "SEC", Help: "leave out recordings of speech datasets that are longer"},
 		{Name: "bfcl-categories", VLLM: true, To: &h.BFCLCategories, Help: "categories of function calls, such as simple,multiple"},
 	}
 }

@@ -111,8 +111,8 @@ type RandomMM struct {
 func (m *RandomMM) flags() []Flag {
 	return []Flag{
 		{Name: "random-mm-base-items-per-request", Default: "1", VLLM: true, To: &m.BaseItems, Help: "pictures and videos in each request of random-mm"},
-		{Name: "random-mm-num-mm-items-range-ratio", Default: "0.0", VLLM: true, To: &m.ItemsRatio, Help: "spread of their number: r draws from [n*(1-r), n*(1+r)]"},
-		{Name: "random-mm-limit-mm-per-prompt", Default: `{"image": 255, "video": 1}`, VLLM: true, To: &m.LimitPerPrompt, Help: "most of each kind"},
+		{Name: "random-mm-num-mm-items-range-ratio", Default: "0.0", VLLM: true, To: &m.ItemsRatio, Help: "spread of the number of pictures and videos: r draws from [n*(1-r), n*(1+r)]"},
+		{Name: "random-mm-limit-mm-per-prompt", Default: `{"image": 255, "video": 1}`, VLLM: true, To: &m.LimitPerPrompt, Help: "most items of each kind in a request"},
 		{
 			Name: "random-mm-bucket-config", Default: "{(256, 256, 1): 0.5, (720, 1280, 1): 0.5, (720, 1280, 16): 0.0}", VLLM: true,
 			To: (*Literal)(&m.Buckets), Help: "height, width and frames of pictures, and their share; several frames are a video", Meta: "DICT",

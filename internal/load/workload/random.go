@@ -76,18 +76,18 @@ func (r *Random) flags() []Flag {
 		{Name: "random-output-len", VLLM: true, Main: true, Default: "128", To: &r.OutputLen, Meta: "TOKENS", Help: "output length of random prompts", Like: outputLen},
 		{
 			Name: "random-range-ratio", VLLM: true, Main: true, Default: "0.0", To: &r.RangeRatio,
-			Help: `spread of random lengths: r draws from [len*(1-r), len*(1+r)]; {"input":r1,"output":r2} sets them apart`,
+			Help: `spread of random lengths: r draws from [len*(1-r), len*(1+r)]; {"input":r1,"output":r2} sets one for each`,
 		},
 		{
 			Name: "range-ratio-meaning", Default: "auto", To: &r.Meaning, Choices: []string{"auto", "head", "v10", "v6"},
-			Help: "whose rules random lengths follow: head as above; v10 the same with vLLM 0.10's rounding; v6 [len*r, len], as before vLLM 0.8.4; auto is head, and reads a ratio of 1, which head refuses, as fixed lengths",
+			Help: "which version's rule --random-range-ratio follows: head is described there; v10 is the same with the rounding of vLLM 0.10; v6 is [len*r, len], as before vLLM 0.8.4; auto is head, but takes a ratio of 1, which head refuses, as fixed lengths",
 		},
 		{
 			Name: "random-prefix-len", VLLM: true, Default: "0", To: &r.PrefixLen, Meta: "TOKENS", Prompt: true,
-			Help: "tokens every random prompt begins with, before its own", Also: []string{"prefix-prompt-length", "shared-system-prompt-length"},
+			Help: "length of a common beginning that is put before every random prompt", Also: []string{"prefix-prompt-length", "shared-system-prompt-length"},
 		},
 		{Name: "random-batch-size", VLLM: true, Default: "1", To: &r.BatchSize, Help: "random prompts in each request to an embedding server; documents in each of random-rerank"},
-		{Name: "no-reranker", VLLM: true, To: &r.NoReranker, Help: "random-rerank for a model that embeds query and documents apart"},
+		{Name: "no-reranker", VLLM: true, To: &r.NoReranker, Help: "random-rerank for a model that embeds query and documents separately"},
 		{
 			Name: "salt", Main: true,
 			Help: "text put before every prompt, so that a repeated run does not measure the server's prefix cache; auto makes a new one each run",

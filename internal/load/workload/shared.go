@@ -56,15 +56,15 @@ type Shared struct {
 
 func (g *Shared) flags() []Flag {
 	return []Flag{
-		{Name: "gsp-num-groups", Default: "64", To: &g.Groups, Help: "system prompts of generated-shared-prefix"},
-		{Name: "gsp-prompts-per-group", Default: "16", To: &g.PerGroup, Help: "questions to each of them"},
+		{Name: "gsp-num-groups", Default: "64", To: &g.Groups, Help: "number of system prompts of generated-shared-prefix"},
+		{Name: "gsp-prompts-per-group", Default: "16", To: &g.PerGroup, Help: "questions for each system prompt"},
 		{Name: "gsp-system-prompt-len", Default: "2048", To: &g.SystemLen, Meta: "TOKENS", Help: "length of a system prompt", Prompt: true},
 		{Name: "gsp-question-len", Default: "128", To: &g.QuestionLen, Meta: "TOKENS", Help: "length of a question", Prompt: true},
 		{Name: "gsp-output-len", Default: "256", To: &g.OutputLen, Meta: "TOKENS", Help: "output length of generated-shared-prefix", Like: outputLen},
-		{Name: "gsp-range-ratio", Default: "1.0", To: &g.RangeRatio, Help: "lengths of generated-shared-prefix lie between this share of what was asked and all of it"},
+		{Name: "gsp-range-ratio", Default: "1.0", To: &g.RangeRatio, Help: "lengths of generated-shared-prefix are drawn between this share of the given length and the given length"},
 		{
 			Name: "gsp-send-routing-key",
-			Help: "send each request's group in the header x-smg-routing-key; --header NAME={group} has another name for it, and {session} stands for a conversation",
+			Help: "send each request's group in the header x-smg-routing-key; --header NAME={group} sends it in another header, and {session} stands for the conversation",
 		},
 		{Name: "gsp-fast-prepare", To: new(bool), Help: "accepted for scripts; prompts are made while the run goes on"},
 		{Name: "gsp-ordered", To: &g.Ordered, Help: "send group after group instead of shuffled"},

@@ -87,18 +87,18 @@ func (t *Conversations) flags() []Flag {
 		{Name: "multi-turn", To: &t.On, Help: "conversations: the same as --dataset-name multi-turn, from --dataset-path where one is given"},
 		{
 			Name: "multi-turn-turns", Default: "4", To: (*Law)(&t.Turns), Meta: "COUNT",
-			Help: "turns of made-up conversations of multi-turn, and where given of generated-shared-prefix; a law as for --input-len", Also: []string{"conversation-turn-mean", "gsp-num-turns"},
+			Help: "turns of generated conversations, and of generated-shared-prefix when given; or a distribution, as for --input-len", Also: []string{"conversation-turn-mean", "gsp-num-turns"},
 		},
 		{
 			Name: "multi-turn-next-len", Default: "64", To: (*Law)(&t.NextLen), Meta: "TOKENS",
-			Help: "length of what a user says after the first turn, which has --random-input-len; --random-prefix-len is a system prompt all share",
+			Help: "length of a user's message after the first turn, which has --random-input-len; --random-prefix-len is the length of a system prompt that all conversations share",
 		},
 		{
 			Name: "think-time", To: (*ThinkTime)(&t.Think), Meta: "TIME",
-			Help: "time between an answer and the next turn: 2s, or a law in seconds such as exponential(2); without it, what the file says, or none",
+			Help: "time between an answer and the next turn: 2s, or a distribution in seconds such as exponential(2); without it, what the file says, or none",
 			Also: []string{"conversation-turn-delay"},
 		},
-		{Name: "max-turns", Default: "0", To: &t.MaxTurns, Help: "end conversations after this many turns; 0 is never", Also: []string{"agentic-max-turns"}},
+		{Name: "max-turns", Default: "0", To: &t.MaxTurns, Help: "end conversations after this many turns; 0 is no limit", Also: []string{"agentic-max-turns"}},
 	}
 }
 

@@ -54,7 +54,7 @@ type TimedTrace struct {
 
 func (t *TimedTrace) flags() []Flag {
 	return []Flag{
-		tokens("timed-trace-chunk-hash-size", &t.ChunkHashSize, "16", "tokens a block id of a trace stands for; mooncake: 512"),
+		tokens("timed-trace-chunk-hash-size", &t.ChunkHashSize, "16", "tokens that one block id of a trace stands for; mooncake: 512"),
 		{Name: "timed-trace-sec-multiplier", Default: "1.0", VLLM: true, To: &t.SecMultiplier, Help: "seconds per unit of a trace's timestamps; mooncake: 0.001"},
 		{Name: "timed-trace-label-timestamp", Default: "timestamp", VLLM: true, To: &t.LabelTimestamp, Help: "name of a trace's time column"},
 		{Name: "timed-trace-label-input-length", Default: "input_length", VLLM: true, To: &t.LabelInput, Help: "name of its input length column"},
@@ -72,7 +72,7 @@ type Replay struct {
 func (r *Replay) flags() []Flag {
 	return []Flag{
 		{Name: "trace-speed", Default: "1.0", To: &r.Speed, Help: "how many times as fast as recorded a trace is sent; 0.5 takes twice as long"},
-		{Name: "trace-max-gap", To: &r.MaxGap, Help: "no pause of a trace is longer than this, after --trace-speed"},
+		{Name: "trace-max-gap", To: &r.MaxGap, Help: "cut longer pauses between requests of a trace to this, after --trace-speed"},
 	}
 }
 

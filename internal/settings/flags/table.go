@@ -45,7 +45,7 @@ var groups = []struct {
 	{GroupClient, "how requests travel"},
 	{GroupOutput, "what is written and shown"},
 	{GroupCheck, "what the run is judged by"},
-	{GroupObserve, "what is watched while it goes"},
+	{GroupObserve, "what is sampled during the run"},
 	{GroupSim, "the embedded server"},
 	{GroupRepeat, "several runs, and how they compare"},
 	{GroupGeneral, "flags about flags"},

@@ -22,12 +22,12 @@ func bodyFlags(b *config.Bench) []Def {
 		{Name: "top-p", Group: GroupBody, VLLM: true, value: maybeFloat(&y.TopP), Help: "nucleus sampling"},
 		{Name: "top-k", Group: GroupBody, VLLM: true, value: maybeInt(&y.TopK), Help: "sample from the k likeliest tokens"},
 		{Name: "min-p", Group: GroupBody, VLLM: true, value: maybeFloat(&y.MinP), Help: "least probability relative to the likeliest token"},
-		{Name: "frequency-penalty", Group: GroupBody, VLLM: true, value: maybeFloat(&y.FrequencyPenalty), Help: "penalty by how often a token came"},
-		{Name: "presence-penalty", Group: GroupBody, VLLM: true, value: maybeFloat(&y.PresencePenalty), Help: "penalty for tokens that came at all"},
+		{Name: "frequency-penalty", Group: GroupBody, VLLM: true, value: maybeFloat(&y.FrequencyPenalty), Help: "penalty by how often a token has occurred"},
+		{Name: "presence-penalty", Group: GroupBody, VLLM: true, value: maybeFloat(&y.PresencePenalty), Help: "penalty for tokens that have occurred"},
 		{Name: "repetition-penalty", Group: GroupBody, VLLM: true, value: maybeFloat(&y.RepetitionPenalty), Help: "penalty for repeating"},
 		{
 			Name: "extra-body", Group: GroupBody, VLLM: true, Main: true, value: object(&y.Extra),
-			Help: "more fields for every request, over all others, null takes one out; single ones as --extra-body.top_k 5",
+			Help: "JSON fields for the body of every request; they replace others of the same name, and null removes one; a single field: --extra-body.top_k 5",
 			Also: append(also("extra-args"), Alias{Name: "extra-inputs", Many: true, To: extraInput}),
 		},
 		{
@@ -63,7 +63,7 @@ func clientFlags(b *config.Bench) []Def {
 	return []Def{
 		{
 			Name: "connect", Group: GroupClient, Default: "ahead", value: enum(&c.Connect), Choices: []string{"ahead", "in-band"},
-			Help: "ahead opens connections before requests are due, so that dialing is no part of latency; in-band counts it",
+			Help: "ahead opens connections before requests are due, so that connecting is not part of latency; in-band opens them when requests are due, as part of latency",
 		},
 		{Name: "http-version", Group: GroupClient, Default: "1.1", value: enum(&c.HTTPVersion), Choices: []string{"1.1", "2"}, Help: "HTTP version"},
 		{
@@ -72,19 +72,19 @@ func clientFlags(b *config.Bench) []Def {
 		},
 		{
 			Name: "request-timeout", Group: GroupClient, Default: "1h", value: duration(&c.RequestTimeout),
-			Help: "give a request up after this long, retries and waits between them included; 0 never does", Also: also("timeout", "request-timeout-seconds"),
+			Help: "cancel a request after this long, including retries and the waits between them; 0 is no limit", Also: also("timeout", "request-timeout-seconds"),
 		},
 		{
 			Name: "idle-timeout", Group: GroupClient, Default: "10m", value: duration(&c.IdleTimeout),
-			Help: "give a request up, as idle_timeout, when nothing comes for this long once its first token has come; 0 never does",
+			Help: "cancel a request, as idle_timeout, when nothing arrives for this long after its first token; 0 is no limit",
 		},
 		{
 			Name: "retries", Group: GroupClient, Default: "0", value: integer(&c.Retries),
-			Help: "send a failed request again up to this often; every attempt is kept", Also: also("max-retries"),
+			Help: "send a failed request again up to this many times; every attempt is recorded", Also: also("max-retries"),
 		},
 		{
 			Name: "max-response-bytes", Group: GroupClient, Default: "134217728", value: integer(&c.MaxResponse),
-			Help: "give an answer up that has more bytes, as too_large; 128 MiB is room for 131,072 tokens with log probabilities",
+			Help: "cancel an answer that has more bytes, as too_large; 128 MiB is enough for 131,072 tokens with log probabilities",
 		},
 	}
 }

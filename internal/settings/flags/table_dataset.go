@@ -24,7 +24,7 @@ func datasetFlags(b *config.Bench) []Def {
 		},
 		{
 			Name: "num-prompts", Group: GroupLoad, VLLM: true, Main: true, Default: "1000", value: integer(&b.Load.NumPrompts),
-			Help: "requests to send; without it, --duration or --stages alone bound the run; 0 is every row of a dataset of rows",
+			Help: "requests to send; without it, --duration or --stages alone end the run; 0 sends every row of the dataset's file",
 			Also: also("request-count", "num-requests", "number", "max-requests", "num-samples"),
 		},
 		{
@@ -45,20 +45,20 @@ func datasetFlags(b *config.Bench) []Def {
 		{Name: "disable-shuffle", Group: GroupDataset, VLLM: true, value: toggle(&d.DisableShuffle), Help: "keep the file's order"},
 		{
 			Name: "skip-chat-template", Group: GroupDataset, VLLM: true, value: toggle(&d.SkipChatTemplate),
-			Help: "send custom prompts as they stand", Also: also("custom-skip-chat-template"),
+			Help: "send custom prompts as they are, without the chat template", Also: also("custom-skip-chat-template"),
 		},
 		{
 			Name: "enable-multimodal-chat", Group: GroupDataset, VLLM: true, value: toggle(&d.MultimodalChat),
-			Help: "build chat messages in the dataset; images always go that way here, audio where the backend speaks chat",
+			Help: "build chat messages in the dataset; spate always does so for images, and for audio with chat backends",
 		},
 		{
 			Name: "input-len", Group: GroupDataset, VLLM: true, Main: true, value: spread(&d.InputLen, &d.InputDist), Meta: "TOKENS",
-			Help: "prompt length, whichever dataset makes prompts of a length; random ones also by a law: normal(480,240), lognormal(480,240), uniform(100,500), exponential(480), empirical(FILE)",
+			Help: "prompt length, for every dataset that generates prompts; for random prompts also a distribution: normal(480,240), lognormal(480,240), uniform(100,500), exponential(480), empirical(FILE)",
 			Also: also("isl"),
 		},
 		{
 			Name: "output-len", Group: GroupDataset, VLLM: true, Main: true, value: spread(&d.OutputLen, &d.OutputDist), Meta: "TOKENS",
-			Help: "output length, whichever the dataset; a law as for --input-len", Also: also("osl"),
+			Help: "output length, for every dataset; or a distribution, as for --input-len", Also: also("osl"),
 		},
 		{Name: "isl-stddev", Group: GroupDataset, value: finite(&d.InputStd), Default: "0.0", Meta: "TOKENS", Help: "standard deviation of random prompt lengths around --input-len"},
 		{Name: "osl-stddev", Group: GroupDataset, value: finite(&d.OutputStd), Default: "0.0", Meta: "TOKENS", Help: "standard deviation of random output lengths around --output-len"},

@@ -13,11 +13,11 @@ func loadFlags(b *config.Bench) []Def {
 	return []Def{
 		{
 			Name: "request-rate", Group: GroupLoad, VLLM: true, Main: true, Default: "inf", value: float(&l.RequestRate),
-			Help: "requests per second; inf sends all at once, or as slots allow", Also: also("rate", "rates", "qps", "target-qps"),
+			Help: "requests per second; inf sends all at once, or as many as --max-concurrency allows", Also: also("rate", "rates", "qps", "target-qps"),
 		},
 		{
 			Name: "burstiness", Group: GroupLoad, VLLM: true, Main: true, Default: "1.0", value: float(&l.Burstiness),
-			Help: "shape of the gaps: 1 is Poisson, below 1 is burstier, above 1 is more even, inf is constant",
+			Help: "how much the gaps between requests vary: 1 is Poisson, below 1 is burstier, above 1 is more even, inf is constant",
 			Also: []Alias{
 				{Name: "arrival-pattern", To: arrival},
 				{Name: "request-rate-mode", To: arrival},
@@ -27,11 +27,11 @@ func loadFlags(b *config.Bench) []Def {
 		},
 		{
 			Name: "pacing", Group: GroupLoad, Default: "scheduled", value: enum(&l.Pacing), Choices: []string{"scheduled", "slept"},
-			Help: "what a gap is counted from: scheduled fixes all times in advance, stretched to end at requests / rate; slept sleeps each gap after the request before, as older clients do, and lateness adds up",
+			Help: "when requests are due: scheduled fixes all times in advance, stretched to end at requests / rate; slept waits each gap after the request before, as older clients do, so that delays add up",
 		},
 		{
 			Name: "max-concurrency", Group: GroupLoad, VLLM: true, Main: true, value: maybeInt(&l.MaxConcurrency),
-			Help: "requests in flight at most", Also: also("concurrency", "parallel", "num-concurrency", "max-vus"),
+			Help: "most requests in flight at a time", Also: also("concurrency", "parallel", "num-concurrency", "max-vus"),
 		},
 		{
 			Name: "duration", Group: GroupLoad, Main: true, value: duration(&l.Duration),
@@ -40,13 +40,13 @@ func loadFlags(b *config.Bench) []Def {
 		},
 		{
 			Name: "grace-period", Group: GroupLoad, Default: "30s", value: grace(&l.GracePeriod),
-			Help: "how long requests in flight may go on after --duration, an interrupt or a SIGTERM before they are given up; inf waits for all",
+			Help: "how long requests in flight may go on after --duration, an interrupt or a SIGTERM before they are canceled; inf waits for all",
 			Also: also("benchmark-grace-period"),
 		},
 		{
 			Name: "abort-on-error", Group: GroupLoad, Main: true, Default: "auto", value: abort(&l.AbortOnError),
-			Help: "end the run at failed requests: 20 in a row, 10% of them, 20,10% for either, or off; " +
-				"auto ends it when the first 10 all fail alike, or 20 in a row find nobody to connect to",
+			Help: "end the run when requests fail: 20 (in a row), 10% (of all), 20,10% (either), or off; " +
+				"auto ends it when the first 10 all fail in the same way, or 20 in a row cannot connect",
 		},
 		{
 			Name: "stages", Group: GroupLoad, Main: true, value: stages(&l.Stages),
@@ -69,9 +69,9 @@ func loadFlags(b *config.Bench) []Def {
 		},
 		{
 			Name: "probe-request-rate", Group: GroupLoad, VLLM: true, Default: "0.0", value: float(&l.ProbeRate),
-			Help: "one-token requests per second beside the load, to see what a light user feels",
+			Help: "one-token requests per second beside the load, to measure the latency of a light user",
 		},
-		{Name: "self-timed", Group: GroupLoad, VLLM: true, value: triState(&l.SelfTimed), Help: "send at the trace's own times: timed_trace and mooncake do unless told not to, burstgpt can"},
+		{Name: "self-timed", Group: GroupLoad, VLLM: true, value: triState(&l.SelfTimed), Help: "send at the times in the trace; this is the default of timed_trace and mooncake, and possible with burstgpt"},
 		{
 			Name: "request-id-prefix", Group: GroupLoad, VLLM: true, value: str(&l.RequestIDPrefix),
 			Help: "beginning of each x-request-id; bench- and eight random digits when not given",

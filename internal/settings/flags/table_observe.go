@@ -8,9 +8,9 @@ func observeFlags(b *config.Bench) []Def {
 	return []Def{
 		{
 			Name: "observe-interval", Group: GroupObserve, Default: "1s", value: duration(&o.Interval),
-			Help: "time between two looks at the server, its GPUs and this host",
+			Help: "time between two samples of the server, its GPUs and this host",
 		},
-		{Name: "no-observe", Group: GroupObserve, value: toggle(&o.Off), Help: "watch nothing while the run goes"},
+		{Name: "no-observe", Group: GroupObserve, value: toggle(&o.Off), Help: "do not sample the server, its GPUs and this host"},
 		{
 			Name: "server-metrics", Group: GroupObserve, Default: "auto", value: str(&o.ServerMetrics), Meta: "URL",
 			Help: "the server's Prometheus page; auto is /metrics below the base URLs, off asks for none",
@@ -25,7 +25,7 @@ func observeFlags(b *config.Bench) []Def {
 		},
 		{
 			Name: "price-per-hour", Group: GroupObserve, Main: true, Default: "0.0", value: finite(&o.PricePerHour), Meta: "PRICE",
-			Help: "what the server costs in an hour, for the cost of a million tokens",
+			Help: "price of the server per hour, to compute the cost of a million tokens",
 		},
 	}
 }

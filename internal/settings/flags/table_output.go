@@ -11,14 +11,14 @@ func outputFlags(b *config.Bench) []Def {
 		{
 			Name: "compat", Group: GroupOutput, Main: true, value: str(&b.Output.Compat), Meta: "TOOL",
 			Choices: []string{"vllm", "vllm-0.10", "vllm-0.6", "sglang", "lmdeploy", "backprop"},
-			Help:    "take that tool's arguments, and print its block by its definitions; docs/dialects.md",
+			Help:    "accept that tool's arguments, and print its result block by its definitions (docs/dialects.md)",
 		},
 		{
 			Name: "disable-tqdm", Group: GroupOutput, VLLM: true, value: toggle(&o.DisableTQDM),
 			Help: "show no progress", Also: also("disable-progress", "no-console"),
 		},
 		{Name: "save-result", Group: GroupOutput, VLLM: true, Main: true, value: toggle(&o.SaveResult), Help: "also write vLLM's result JSON, under vLLM's file name"},
-		{Name: "save-detailed", Group: GroupOutput, VLLM: true, Main: true, value: toggle(&o.SaveDetailed), Help: "keep the per-request arrays in it"},
+		{Name: "save-detailed", Group: GroupOutput, VLLM: true, Main: true, value: toggle(&o.SaveDetailed), Help: "write the arrays of single requests into that file, too"},
 		{Name: "append-result", Group: GroupOutput, VLLM: true, value: toggle(&o.AppendResult), Help: "append to the result file, one JSON a line"},
 		{Name: "metadata", Group: GroupOutput, VLLM: true, value: metadata(&o.Metadata), Help: "fields to put into the result JSON; several may follow"},
 		{Name: "result-dir", Group: GroupOutput, VLLM: true, Main: true, value: str(&o.ResultDir), Meta: "DIR", Help: "folder of vLLM's result JSON"},
@@ -47,7 +47,7 @@ func outputFlags(b *config.Bench) []Def {
 			Name: "store", Group: GroupOutput, value: str(&o.Store), Meta: "PLACE",
 			Help: "store the run is put into: a folder, a file or a postgres:// URL, or none; ~/.local/share/spate when not given",
 		},
-		{Name: "no-store", Group: GroupOutput, value: toggle(&o.NoStore), Help: "put the run into no store"},
+		{Name: "no-store", Group: GroupOutput, value: toggle(&o.NoStore), Help: "do not put the run into a store"},
 		{
 			Name: "ui", Group: GroupOutput, Default: "auto", value: enum(&o.UI), Choices: []string{"auto", "live", "plain", "none"},
 			Words: map[string]string{"dashboard": "live", "simple": "plain"},
@@ -56,7 +56,7 @@ func outputFlags(b *config.Bench) []Def {
 		{Name: "details", Group: GroupOutput, Main: true, value: toggle(&o.Details), Help: "print all findings below the block, not only those that fit a screen"},
 		{
 			Name: "quiet", Group: GroupOutput, Main: true, value: toggle(&o.Quiet),
-			Help: "print the block alone, and on standard error only what went wrong, a verdict other than VALID included",
+			Help: "print only the result block; on standard error, print only errors and a verdict other than VALID",
 		},
 		{
 			Name: "dry-run", Group: GroupOutput, Main: true, value: toggle(&o.DryRun),
@@ -71,7 +71,7 @@ func checkFlags(b *config.Bench) []Def {
 	return []Def{
 		{
 			Name: "goodput", Group: GroupCheck, VLLM: true, Main: true, value: limits(&c.Goodput),
-			Help: "bounds in ms a good request keeps: --goodput ttft:200 tpot:50 e2el:5000; other figures of a request too, speeds in tokens/s: docs/metrics.md",
+			Help: "a request is good when it keeps these bounds in ms: --goodput ttft:200 tpot:50 e2el:5000; other figures of single requests work too, speeds in tokens/s (docs/metrics.md)",
 			Also: []Alias{{Name: "ttft-sla-ms", To: ttftBound}},
 		},
 		{
@@ -87,7 +87,7 @@ func checkFlags(b *config.Bench) []Def {
 			Name: "steady-state-min-window", Group: GroupCheck, Default: "0", value: finite(&c.SteadyMinWindow), Meta: "SEC",
 			Help: "shortest steady window that raises no warning; 0 is the larger of 10 s and a tenth of the run",
 		},
-		{Name: "no-steady-state", Group: GroupCheck, value: toggle(&c.NoSteadyState), Help: "leave the steady-state window out"},
+		{Name: "no-steady-state", Group: GroupCheck, value: toggle(&c.NoSteadyState), Help: "do not look for a steady-state window"},
 	}
 }
 
@@ -101,24 +101,24 @@ func simFlags(b *config.Bench) []Def {
 	return []Def{
 		{
 			Name: "sim", Group: GroupSim, Main: true, value: optional(&s.Enabled, &s.Profile, "PROFILE"),
-			Help: "simulated engine to measure, started for the run: model@gpu, or a name from spate sim --list-profiles, " +
-				"or timetable; a timetable too when its times below are given",
+			Help: "simulated engine to start for the run and measure: model@gpu, a name from spate sim --list-profiles, or timetable; " +
+				"the times of a timetable below also choose one",
 		},
-		{Name: "sim-ttft", Group: GroupSim, Default: "50ms", value: duration(&s.TTFT), Help: "its time to first token"},
-		{Name: "sim-itl", Group: GroupSim, Default: "10ms", value: duration(&s.ITL), Help: "its time between chunks"},
+		{Name: "sim-ttft", Group: GroupSim, Default: "50ms", value: duration(&s.TTFT), Help: "time to first token of the timetable"},
+		{Name: "sim-itl", Group: GroupSim, Default: "10ms", value: duration(&s.ITL), Help: "time between chunks of the timetable"},
 		{Name: "sim-tokens-per-chunk", Group: GroupSim, Default: "1", value: integer(&s.TokensPerChunk), Help: "tokens in each chunk"},
-		{Name: "sim-jitter", Group: GroupSim, Default: "0.0", value: finite(&s.Jitter), Help: "each wait is longer or shorter by up to this share"},
-		{Name: "sim-ttft-spread", Group: GroupSim, value: duration(&s.TTFTSpread), Help: "added to the time to first token at random, up to this"},
-		{Name: "sim-prefill", Group: GroupSim, value: duration(&s.Prefill), Help: "added to the time to first token for each 1,000 prompt tokens"},
-		{Name: "sim-output-len", Group: GroupSim, Default: "0", value: integer(&s.OutputLen), Meta: "TOKENS", Help: "answers end by themselves after this many; 0 never"},
-		{Name: "sim-output-vary", Group: GroupSim, Default: "0.0", value: finite(&s.OutputVary), Help: "that length is longer or shorter by up to this share"},
-		{Name: "sim-max-running", Group: GroupSim, Default: "0", value: integer(&s.MaxRunning), Help: "requests served at a time, the rest waits; 0 is no limit"},
+		{Name: "sim-jitter", Group: GroupSim, Default: "0.0", value: finite(&s.Jitter), Help: "vary each wait by up to this share"},
+		{Name: "sim-ttft-spread", Group: GroupSim, value: duration(&s.TTFTSpread), Help: "random time that is added to the time to first token, up to this"},
+		{Name: "sim-prefill", Group: GroupSim, value: duration(&s.Prefill), Help: "time that is added to the time to first token for each 1,000 prompt tokens"},
+		{Name: "sim-output-len", Group: GroupSim, Default: "0", value: integer(&s.OutputLen), Meta: "TOKENS", Help: "answers end by themselves after this many tokens; 0 is never"},
+		{Name: "sim-output-vary", Group: GroupSim, Default: "0.0", value: finite(&s.OutputVary), Help: "vary that length by up to this share"},
+		{Name: "sim-max-running", Group: GroupSim, Default: "0", value: integer(&s.MaxRunning), Help: "most requests served at a time, others wait; 0 is no limit"},
 		{Name: "sim-reasoning", Group: GroupSim, Default: "0", value: integer(&s.Reasoning), Meta: "TOKENS", Help: "first tokens of chat answers that are reasoning"},
 		{Name: "sim-tool-tokens", Group: GroupSim, Default: "0", value: integer(&s.ToolTokens), Meta: "TOKENS", Help: "last tokens of chat answers that are a tool call"},
 		{Name: "sim-prefix-cache", Group: GroupSim, value: toggle(&s.PrefixCache), Help: "remember prompts, as servers with a prefix cache do"},
 		{
 			Name: "sim-faults", Group: GroupSim, value: words(&s.Faults), Meta: "FAULT",
-			Help: "misbehaviour, its kind and settings, such as cut,at=5,p=0.1 or status,code=503,index=3-7; several may follow",
+			Help: "faults, by kind and settings, such as cut,at=5,p=0.1 or status,code=503,index=3-7; several may follow",
 			Also: also("sim-fault"),
 		},
 		{Name: "sim-script", Group: GroupSim, value: str(&s.Script), Meta: "FILE", Help: "file of rules and outages for single requests"},
@@ -146,7 +146,7 @@ func generalFlags() []Def {
 	return []Def{
 		{
 			Name: "config", Group: GroupGeneral, Main: true, value: str(new(string)), Meta: "FILE",
-			Help: "YAML file of flags, keys with - or _; what stands on the command line wins; a list of tenants in it is several workloads at once (docs/tenants.md)",
+			Help: "YAML file of flags, keys with - or _; the command line wins over it; with a list of tenants it describes several workloads at once (docs/tenants.md)",
 		},
 		{
 			Name: "help", Group: GroupGeneral, Main: true, value: toggle(new(bool)), Also: also("h"),

@@ -8,13 +8,13 @@ func repeatFlags(b *config.Bench) []Def {
 	return []Def{
 		{
 			Name: "repeat", Group: GroupRepeat, Main: true, Default: "1", value: integer(&r.Times), Meta: "N",
-			Help: "measure this often, each run in a folder of its own, and say how far the figures scatter",
+			Help: "make this many runs, each in its own folder, and report how much the figures vary",
 			Also: also("num-runs", "num-profile-runs"),
 		},
 		{
 			Name: "interleave", Group: GroupRepeat, Main: true, value: arms(&r.Arms),
 			Help: "measure these settings in turn (A B B A ...) and compare them with the first: A=http://one:8000,B=http://two:8000, " +
-				"or A=,B='--max-concurrency 8'; equal arms teach what is noise here",
+				"or A=,B='--max-concurrency 8'; with equal settings, spate learns how much noise there is here",
 		},
 		{
 			Name: "noise-file", Group: GroupRepeat, value: str(&r.NoiseFile), Meta: "FILE",

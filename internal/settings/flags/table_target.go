@@ -32,11 +32,11 @@ func targetFlags(b *config.Bench) []Def {
 			Name: "route", Group: GroupTarget, Default: "round-robin", value: enum(&t.Route), Choices: []string{"round-robin", "sticky"},
 			Help: "how requests are spread over several base URLs; sticky keeps a session on one",
 		},
-		{Name: "host", Group: GroupTarget, VLLM: true, Main: true, Default: "127.0.0.1", value: str(&t.Host), Help: "host, where no base URL is given"},
-		{Name: "port", Group: GroupTarget, VLLM: true, Main: true, Default: "8000", value: integer(&t.Port), Help: "port, where no base URL is given; each other backend brings its own"},
+		{Name: "host", Group: GroupTarget, VLLM: true, Main: true, Default: "127.0.0.1", value: str(&t.Host), Help: "host of the server, when no base URL is given"},
+		{Name: "port", Group: GroupTarget, VLLM: true, Main: true, Default: "8000", value: integer(&t.Port), Help: "port of the server, when no base URL is given; some backends have another default"},
 		{
 			Name: "endpoint", Group: GroupTarget, VLLM: true, Main: true, Default: config.CompletionsPath, value: str(&t.Endpoint), Meta: "PATH",
-			Help: "path requests go to; each other backend brings its own",
+			Help: "path that requests are sent to; some backends have another default",
 		},
 		{Name: "unix-socket", Group: GroupTarget, value: str(&t.UnixSocket), Meta: "FILE", Help: "reach the server through this Unix socket"},
 		{
@@ -60,7 +60,7 @@ func targetFlags(b *config.Bench) []Def {
 		},
 		{
 			Name: "launch", Group: GroupTarget, value: str(&b.Launch.Command), Meta: "COMMAND",
-			Help: "start this server for the run and end it after; {port} stands for a free port",
+			Help: "start this server for the run and stop it afterwards; {port} is replaced by a free port",
 		},
 		{
 			Name: "launch-timeout", Group: GroupTarget, Default: "10m", value: duration(&b.Launch.Ready),
@@ -119,11 +119,11 @@ func modelFlags(b *config.Bench) []Def {
 		{Name: "lora-modules", Group: GroupModel, VLLM: true, value: words(&m.LoRAModules), Meta: "NAME", Help: "LoRA adapters to spread requests over"},
 		{
 			Name: "lora-assignment", Group: GroupModel, VLLM: true, Default: "random", value: enum(&m.LoRAAssignment),
-			Choices: []string{"random", "round-robin"}, Help: "how adapters are handed to requests",
+			Choices: []string{"random", "round-robin"}, Help: "how adapters are assigned to requests",
 		},
 		{
 			Name: "lora-weights", Group: GroupModel, value: weights(&m.LoRAWeights),
-			Help: "how often each of --lora-modules is asked for, such as 3,1; any names the server knows can be mixed so, models too",
+			Help: "relative number of requests for each of --lora-modules, such as 3,1; the names may also be models that the server serves",
 			Also: also("model-weights"),
 		},
 	}
