@@ -92,7 +92,7 @@ func printOutcome(p sitting, cfg *config.Bench, out *bench.Outcome) error {
 	if p.compat != nil {
 		return p.compat.tell(p, cfg, out)
 	}
-	if err := report.Block(p.Stdout, report.BlockOf(out.Run)); err != nil {
+	if err := report.Run(p.Stdout, out.Run); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
 	}
 	if err := findings(p, cfg, out); err != nil {

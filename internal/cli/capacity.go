@@ -18,6 +18,7 @@ import (
 	"spate/internal/search/capacity"
 	"spate/internal/search/sweep"
 	"spate/internal/settings/config"
+	"spate/internal/settings/flags"
 	"spate/internal/trial"
 )
 
@@ -107,12 +108,12 @@ func newCapacity(p Process) *cobra.Command {
 }
 
 func (o *capacityOptions) parse(own *pflag.FlagSet, args []string) error {
-	mine, bench, err := divide(own, args)
+	line, err := flags.Divide(own, args)
 	if err != nil {
 		return err
 	}
-	o.bench = bench
-	return own.Parse(mine)
+	o.bench = line.Bench
+	return nil
 }
 
 // check reads what is asked for.
@@ -129,7 +130,7 @@ func (o *capacityOptions) check() error {
 	if err := o.search.Validate(); err != nil {
 		return err
 	}
-	if _, err := choice("cache", trial.Cache(o.cache), trial.Salt, trial.Reset, trial.Keep); err != nil {
+	if err := flags.Choice("cache", trial.Cache(o.cache), trial.Salt, trial.Reset, trial.Keep); err != nil {
 		return err
 	}
 	if o.time, err = config.ParseDuration(o.probeTime); err != nil {

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"spate/internal/console"
 	"spate/internal/forecast/predict"
@@ -119,16 +118,6 @@ settings that meet an objective.`,
 	}
 	groupCommands(root)
 	return root
-}
-
-// renamed lets flags be called by the names they had before, too.
-func renamed(f *pflag.FlagSet, names map[string]string) {
-	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if now, ok := names[name]; ok {
-			name = now
-		}
-		return pflag.NormalizedName(name)
-	})
 }
 
 // usageArgs makes a wrong number of arguments a usage mistake.

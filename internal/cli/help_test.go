@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"spate/internal/forecast/predict"
+	"spate/internal/forecast/sizing"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -14,7 +17,7 @@ const verbs = " Check Compare Convert Count Explain Export Find Fit Import Label
 // ownSets are the flags of the commands that take those of bench, too.
 func ownSets() map[string]*pflag.FlagSet {
 	return map[string]*pflag.FlagSet{
-		"capacity": new(capacityOptions).set(), "plan": new(planOptions).set(), "predict": new(predictOptions).set(), "sweep": new(sweepOptions).set(),
+		"capacity": new(capacityOptions).set(), "plan": new(sizing.Command).Flags(), "predict": new(predict.Command).Flags(), "sweep": new(sweepOptions).set(),
 	}
 }
 

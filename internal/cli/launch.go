@@ -14,6 +14,7 @@ import (
 	"spate/internal/host/launch"
 	"spate/internal/safe/secret"
 	"spate/internal/settings/config"
+	"spate/internal/settings/flags"
 	"spate/internal/trial"
 	"spate/internal/trial/executor"
 )
@@ -80,7 +81,7 @@ Exit codes: 0 ended on request, 1 it did not start or died, 2 usage.`,
 	f.StringVar(&gpus, "gpus", "", "`list` of the GPUs it may use, such as 0,1 (CUDA_VISIBLE_DEVICES)")
 	f.StringVar(&usedOK, "gpu-memory-used-ok", "", "GPU memory that others may use before it starts, such as 20GiB or any")
 	f.StringVar(&after, "stop-command", "", "`command` run when it has ended, however it ended; {port} stands for its port")
-	renamed(f, map[string]string{"ready": "timeout"})
+	flags.Rename(f, map[string]string{"ready": "timeout"})
 	return cmd
 }
 

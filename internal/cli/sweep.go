@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -63,7 +62,7 @@ func (o *sweepOptions) set() *pflag.FlagSet {
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the points and the expected time, and measure nothing")
 	f.BoolVar(&o.noStore, "no-store", false, "keep the runs out of the store")
 	f.BoolVarP(&o.help, "help", "h", false, "help for this command")
-	renamed(f, map[string]string{"launch-ready": "launch-timeout", "report": "output"})
+	flags.Rename(f, map[string]string{"launch-ready": "launch-timeout", "report": "output"})
 	return f
 }
 
@@ -107,59 +106,18 @@ func newSweep(p Process) *cobra.Command {
 	return cmd
 }
 
-// divide tells the suite file and the flags of a command itself from those of bench.
-func divide(own *pflag.FlagSet, args []string) (mine, bench []string, err error) {
-	for i := 0; i < len(args); i++ {
-		name, value, joined := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
-		flag := own.Lookup(strings.ReplaceAll(name, "_", "-"))
-		if len(name) == 1 && strings.HasPrefix(args[i], "-") && !strings.HasPrefix(args[i], "--") {
-			flag = own.ShorthandLookup(name)
-		}
-		if !strings.HasPrefix(args[i], "-") || flag == nil {
-			bench = append(bench, args[i])
-			continue
-		}
-		if flag.NoOptDefVal == "" && !joined {
-			if i++; i >= len(args) {
-				return nil, nil, fmt.Errorf("--%s needs a value", flag.Name)
-			}
-			if value, joined = args[i], true; flag.Name == "predict" && strings.HasPrefix(value, "-") {
-				return nil, nil, noProfile(args[i:])
-			}
-		}
-		if joined {
-			mine = append(mine, "--"+flag.Name+"="+value)
-		} else {
-			mine = append(mine, "--"+flag.Name)
-		}
-	}
-	return mine, bench, nil
-}
-
-// noProfile is the error for a --predict that a flag follows. The profile may be where tune takes it: after --sim.
-func noProfile(after []string) error {
-	name, value, joined := strings.Cut(after[0], "=")
-	if !joined && len(after) > 1 {
-		value = after[1]
-	}
-	if name != "--sim" || value == "" {
-		value = "PROFILE"
-	}
-	return fmt.Errorf("--predict needs a profile, not %s: say --predict=%s (spate predict --list shows all)", name, value)
-}
-
 func (o *sweepOptions) divide(own *pflag.FlagSet, args []string) error {
 	if n := len(args); n > 0 && isSuite(args[0]) {
 		o.file, args = args[0], args[1:]
 	} else if n > 1 && isSuite(args[n-1]) && (!strings.HasPrefix(args[n-2], "-") || args[n-2] == "--sim" || own.Lookup(strings.TrimLeft(args[n-2], "-")) != nil && own.Lookup(strings.TrimLeft(args[n-2], "-")).NoOptDefVal != "") {
 		o.file, args = args[n-1], args[:n-1]
 	}
-	mine, bench, err := divide(own, args)
+	line, err := flags.Divide(own, args)
 	if err != nil {
 		return err
 	}
-	o.bench = bench
-	return own.Parse(mine)
+	o.bench = line.Bench
+	return nil
 }
 
 // isSuite tells a suite file from a flag or its value.
@@ -207,10 +165,12 @@ func (o *sweepOptions) over(s *sweep.Suite, own *pflag.FlagSet) error {
 	}
 	var err error
 	if own.Changed("order") {
-		s.Order, err = choice("order", sweep.Order(o.order), sweep.Given, sweep.Random)
+		s.Order = sweep.Order(o.order)
+		err = flags.Choice("order", s.Order, sweep.Given, sweep.Random)
 	}
 	if err == nil && own.Changed("cache") {
-		s.Cache, err = choice("cache", trial.Cache(o.cache), trial.Salt, trial.Reset, trial.Keep)
+		s.Cache = trial.Cache(o.cache)
+		err = flags.Choice("cache", s.Cache, trial.Salt, trial.Reset, trial.Keep)
 	}
 	if err == nil && own.Changed("cooldown") {
 		s.Cooldown, err = config.ParseDuration(o.cooldown)
@@ -222,31 +182,6 @@ func (o *sweepOptions) over(s *sweep.Suite, own *pflag.FlagSet) error {
 		s.Servers = []sweep.Server{{Name: "server", Launch: &sweep.Launch{Command: []string{o.launch}, Ready: o.ready, Grace: 20 * time.Second}}}
 	}
 	return err
-}
-
-func choice[T ~string](flag string, v T, list ...T) (T, error) {
-	if slices.Contains(list, v) {
-		return v, nil
-	}
-	names := make([]string, len(list))
-	for i, l := range list {
-		names[i] = string(l)
-	}
-	return "", fmt.Errorf("--%s: %q is not one of %s%s", flag, v, strings.Join(names, ", "), config.DidYouMean(string(v), names))
-}
-
-// resolver reads flags of bench as `spate bench` would.
-func resolver(p Process) func(args []string) (*config.Bench, error) {
-	return func(args []string) (*config.Bench, error) {
-		r, err := flags.Parse(args, flags.Options{Env: p.Env, ReadFile: p.ReadFile, IDPrefix: "bench-" + randomHex() + "-"})
-		if err != nil {
-			return nil, err
-		}
-		if r.Help {
-			return nil, &flags.Error{Text: "help for bench's flags: spate bench --help"}
-		}
-		return r.Bench, oneWorkload(r.Bench, "this command")
-	}
 }
 
 // plan is what is to be measured, and in which folder.

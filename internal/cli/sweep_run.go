@@ -102,18 +102,7 @@ func sweepExecutor(p Process, prof *profile.Profile, stop <-chan struct{}, resum
 
 // namedProfile finds a profile by name or file.
 func namedProfile(p Process, name string) (*profile.Profile, error) {
-	return profile.NamedShipped(readingFile(p), name)
-}
-
-// readingFile reads the files that users name, and says which.
-func readingFile(p Process) func(name string) ([]byte, error) {
-	return func(name string) ([]byte, error) {
-		data, err := p.ReadFile(name)
-		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", name, err)
-		}
-		return data, nil
-	}
+	return profile.NamedShipped(p.ReadNamed, name)
 }
 
 // keepRuns puts runs into the store, unless the user wants none. Those that are there already stay as they are.

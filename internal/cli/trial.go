@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"spate/internal/bench"
+	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/host/launch"
 	"spate/internal/settings/config"
@@ -49,7 +50,7 @@ func launched(p Process, m *executor.Measured) (*executor.Launched, error) {
 
 // predicted makes runs in virtual time. Notes would come again for each of them, and are left out.
 func predicted(p Process, prof *profile.Profile) trial.Executor {
-	local := local(p)
+	local := predict.On(p)
 	local.Note = nil
 	return &executor.Predicted{Profile: prof, Tool: versionText(), Local: local}
 }

@@ -20,6 +20,7 @@ import (
 	"spate/internal/search/suggest"
 	"spate/internal/search/tune"
 	"spate/internal/settings/config"
+	"spate/internal/settings/flags"
 	"spate/internal/trial"
 )
 
@@ -87,7 +88,7 @@ Exit codes: 0 done, 1 nothing could be measured, 2 usage, 130 interrupted.`,
 	f.BoolVar(&o.noStore, "no-store", false, "do not put the runs into the store")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be searched, and start nothing")
 	f.BoolVar(&o.json, "json", false, "print the outcome as JSON")
-	renamed(f, map[string]string{"profile": "sim"})
+	flags.Rename(f, map[string]string{"profile": "sim"})
 	return cmd
 }
 
@@ -229,7 +230,13 @@ func (h *hunted) simulator() error {
 }
 
 // virtualLoad is what bench would send.
-func (h *hunted) virtualLoad(c *config.Bench) (*predict.Load, error) { return newLoad(h.p, "tune", c) }
+func (h *hunted) virtualLoad(c *config.Bench) (*predict.Load, error) {
+	l, err := predict.On(h.p).Load(c)
+	if err != nil {
+		return nil, console.Usage("spate tune", err)
+	}
+	return l, nil
+}
 
 // folder is where the search is kept.
 func (h *hunted) folder() string {

@@ -64,6 +64,14 @@ type UsageError struct {
 func (u *UsageError) Error() string { return u.err.Error() }
 func (u *UsageError) Unwrap() error { return u.err }
 
+// UsageIf makes an error a mistake in how a command was called, where it is one.
+func UsageIf(mistake bool, command string, err error) error {
+	if mistake {
+		return Usage(command, err)
+	}
+	return err
+}
+
 // Usage makes an error a mistake in how a command was called.
 func Usage(command string, err error) error { return &UsageError{command, err} }
 
@@ -114,6 +122,15 @@ func Wrote(err error) error {
 		return fmt.Errorf("write to standard output: %w", err)
 	}
 	return nil
+}
+
+// ReadNamed reads a file that the user names, and says which where that fails.
+func (p Process) ReadNamed(name string) ([]byte, error) {
+	data, err := p.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	return data, nil
 }
 
 // Getenv is a variable of the environment; empty when it is not set.

@@ -1,13 +1,12 @@
 package predict
 
 import (
-	"fmt"
 	"time"
 
+	"spate/internal/console"
 	"spate/internal/load/build"
 	"spate/internal/load/workload"
 	"spate/internal/settings/config"
-	"spate/internal/token/tokenizer"
 )
 
 // Local makes prompts with what lies on this machine: no server is asked.
@@ -16,6 +15,9 @@ type Local struct {
 	Home   string
 	Note   func(format string, args ...any) // nil: nobody is told
 }
+
+// On is this machine, as a command sees it.
+func On(p console.Process) Local { return Local{Getenv: p.Getenv, Home: p.Home(), Note: p.Note} }
 
 func (l Local) note(format string, args ...any) {
 	if l.Note != nil {
@@ -50,7 +52,7 @@ func (l Local) Load(c *config.Bench) (*Load, error) {
 // prompts are what prompts are made with.
 func (l Local) prompts(c *config.Bench) (Prompts, error) {
 	out := Prompts{Look: func(h *workload.HF) { h.Look(l.Getenv, l.Home) }}
-	tok, err := l.Tokenizer(&c.Model)
+	tok, err := build.Tokenizer(&c.Model, l.Getenv, l.Home)
 	if err != nil || tok == nil {
 		if err == nil && (c.Dataset.Path != "" || c.Dataset.Name == config.DatasetSonnet) { // which brings its own text
 			l.note("no tokenizer at hand (--tokenizer PATH): lengths are estimates by words")
@@ -63,27 +65,4 @@ func (l Local) prompts(c *config.Bench) (Prompts, error) {
 		l.note("the chat template cannot be used: %v", err)
 	}
 	return out, nil
-}
-
-// Tokenizer finds the tokenizer that was named, or that of the model if it lies on this machine; nil: there is none.
-func (l Local) Tokenizer(m *config.Model) (*tokenizer.Tokenizer, error) {
-	name, find := m.Tokenizer, tokenizer.Find
-	if name == "" {
-		name, find = m.ID, tokenizer.FindModel
-	}
-	if name == "" || m.SkipTokenizerInit {
-		return nil, nil
-	}
-	path, err := find(name, tokenizer.PlacesFrom(l.Getenv, l.Home))
-	if err != nil {
-		if m.Tokenizer == "" {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("--tokenizer: %w", err)
-	}
-	tok, err := tokenizer.Load(path)
-	if err != nil {
-		return nil, fmt.Errorf("tokenizer %s: %w", name, err)
-	}
-	return tok, nil
 }

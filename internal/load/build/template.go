@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"spate/internal/load/workload"
+	"spate/internal/settings/config"
 	"spate/internal/token/chat"
 	"spate/internal/token/tokenizer"
 )
@@ -36,4 +37,27 @@ func Template(t *tokenizer.Tokenizer, kwargs []byte, now func() time.Time) (work
 		one.Messages = []chat.Message{{Role: "user", Content: user}}
 		return parsed.Render(one)
 	}, nil
+}
+
+// Tokenizer finds the tokenizer that was named, or that of the model if it lies on this machine; nil: there is none.
+func Tokenizer(m *config.Model, getenv func(string) string, home string) (*tokenizer.Tokenizer, error) {
+	name, find := m.Tokenizer, tokenizer.Find
+	if name == "" {
+		name, find = m.ID, tokenizer.FindModel
+	}
+	if name == "" || m.SkipTokenizerInit {
+		return nil, nil
+	}
+	path, err := find(name, tokenizer.PlacesFrom(getenv, home))
+	if err != nil {
+		if m.Tokenizer == "" {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("--tokenizer: %w", err)
+	}
+	tok, err := tokenizer.Load(path)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer %s: %w", name, err)
+	}
+	return tok, nil
 }

@@ -59,6 +59,7 @@ var machine = []struct {
 	{"host/observe", []string{"net/http", "os", "os/exec"}, "samples the server, GPUs and the host during a run, and keeps what it saw"},
 	{"forecast/profile", []string{"os"}, "goes through folders of profiles"},
 	{"host/launch", []string{"net", "net/http", "os", "os/exec", "syscall", "golang.org/x/sys/unix"}, "starts servers and ends them"},
+	{"load/dataset", []string{"os"}, "writes the datasets it makes"},
 	{"load/media", []string{"os", "syscall"}, "opens the pictures and sounds that rows of a dataset name, within the folders that are allowed"},
 	{"host/probe", []string{"net", "net/http", "os", "syscall", "golang.org/x/sys/unix", "golang.org/x/sys/windows"}, "looks at host, process and server"},
 	{"send/proxy", []string{"net", "os"}, "stands between clients and a server, and appends what passed to a file"},

@@ -64,6 +64,9 @@ func Text(w io.Writer, run *result.Run) error {
 	return Findings(w, run)
 }
 
+// Run prints the block that a run was asked to print.
+func Run(w io.Writer, run *result.Run) error { return Block(w, BlockOf(run)) }
+
 // BlockOf is the block a run was asked to print. A run recovered without its settings gets vLLM's
 // defaults.
 func BlockOf(run *result.Run) BlockInput {
