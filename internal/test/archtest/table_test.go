@@ -10,12 +10,11 @@ var levels = []struct {
 	{"every figure's formula; parts of an engine; tokens; arrivals", []string{"call/recorder", "host/launch", "host/probe", "judge/metrics", "load/schedule", "load/trace", "search/suggest", "send/protocol", "sim/catalog", "sim/kv", "sim/serve", "token/chat", "token/tokenizer", "view/chart"}},
 	{"what to send and to whom; the names of figures; an engine", []string{"figure", "fleet/wire", "host/observe", "judge/verdict", "load/workload", "send/client", "sim"}},
 	{"settings, results and runs in progress; sending; engines at work", []string{"fleet/link", "result", "send/driver", "settings/config", "sim/cluster", "sim/engineconf", "view/live"}},
-	{"other tools' forms; comparing; a command's process; reading command lines; what a run sends", []string{"console", "forecast/profile", "load/build", "result/harvest", "result/interop", "settings/flags", "sim/wall", "trial"}},
-	{"one whole run; predictions; pages", []string{"bench", "forecast/predict", "judge/explain", "load/dataset", "result/runs", "search/capacity", "selftest/accuracy", "selftest/alarms", "send/proxy", "sim/instance"}},
-	{"who makes runs; searches; what was not measured", []string{"forecast/calibrate", "forecast/sizing", "judge/compare", "result/store", "selftest/trials", "settings/dialect", "trial/executor", "view/curve", "view/report", "view/table"}},
-	{"commands", []string{"search/sweep", "view/listing", "view/page", "view/picture"}},
-	{"programs and house rules", []string{"search/tune", "view"}},
-	{"more", []string{"cli"}},
+	{"other tools' forms; comparing; a command's process; reading command lines; what a run sends", []string{"console", "forecast/profile", "judge/compare", "judge/explain", "load/build", "result/harvest", "result/interop", "settings/flags", "sim/wall", "trial", "view/curve", "view/table"}},
+	{"one whole run; predictions; pages", []string{"bench", "forecast/predict", "load/dataset", "result/runs", "search/capacity", "search/sweep", "selftest/accuracy", "selftest/alarms", "send/proxy", "settings/dialect", "sim/instance", "view/page", "view/picture", "view/report"}},
+	{"who makes runs; searches; what was not measured", []string{"forecast/calibrate", "forecast/sizing", "result/store", "search/tune", "selftest/trials", "trial/executor", "view"}},
+	{"commands", []string{"view/listing"}},
+	{"programs and house rules", []string{"cli"}},
 	{"more", []string{"cmd/spate", "test/archtest", "test/attack", "test/doctest", "test/e2e", "test/gotest", "token/tokenizer/conform", "token/chat/conformance"}},
 }
 
