@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate/internal/console"
-	"spate/internal/result/runs"
+	"spate/internal/result/harvest"
 	"spate/internal/result/store"
 	"spate/internal/view/listing"
 )
@@ -53,7 +53,7 @@ result again changes nothing. Files of spate export are read too.`,
 
 func runImport(ctx context.Context, p Process, paths []string, asJSON, strict bool, place string) error {
 	telling := p.Reading(paths)
-	set, err := runs.Read(paths, p.Stdin)
+	set, err := harvest.Find(paths, p.Stdin)
 	telling.End()
 	if err != nil {
 		return err

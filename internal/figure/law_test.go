@@ -22,7 +22,6 @@ import (
 	"spate/internal/result"
 	"spate/internal/result/harvest"
 	"spate/internal/result/interop"
-	"spate/internal/result/runs"
 	"spate/internal/search/capacity"
 	"spate/internal/search/tune"
 	"spate/internal/view/curve"
@@ -269,7 +268,7 @@ func tables(t *rapid.T, run *result.Run) place {
 
 func exports(t *rapid.T, run *result.Run) place {
 	var text bytes.Buffer
-	if err := runs.WriteCSV(&text, []result.Entry{result.FromRun(run)}); err != nil {
+	if err := harvest.WriteCSV(&text, []result.Entry{result.FromRun(run)}); err != nil {
 		t.Fatal(err)
 	}
 	return place{name: "export", shown: printed(t, cells(t, text.String())), exact: true}

@@ -18,7 +18,7 @@ import (
 	"spate/internal/forecast/profile"
 	"spate/internal/host/enginelog"
 	"spate/internal/result"
-	"spate/internal/result/runs"
+	"spate/internal/result/harvest"
 	"spate/internal/safe/infile"
 )
 
@@ -118,7 +118,7 @@ func (in *Material) add(f *predict.File) error {
 
 // evidence reads results and logs, and tells what was left out.
 func (r *Reader) evidence(in *Material, paths []string) error {
-	set, err := runs.Read(paths, r.Stdin)
+	set, err := harvest.Find(paths, r.Stdin)
 	if err != nil {
 		return err
 	}

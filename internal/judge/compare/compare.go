@@ -1,6 +1,6 @@
 // Package compare says whether two results differ, by how much, and how sure that is: better, same, worse
 // or cannot tell for every metric, with an interval and the smallest difference the samples could have
-// shown. It takes result.Entry, of which the store or runs.Read has found some, and gives a Report that the
+// shown. It takes result.Entry, of which the store or harvest.Find has found some, and gives a Report that the
 // files text.go, markdown.go and pipeline.go print; gate.go holds it against thresholds. There is no clock
 // and no I/O here besides reading records, so the same results give the same verdict.
 //

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/result"
-	"spate/internal/result/runs"
+	"spate/internal/result/harvest"
 )
 
 // TestContract holds both databases to the same behaviour.
@@ -139,7 +139,7 @@ func putAgain(t *testing.T, where string) {
 	if err := os.WriteFile(page2, []byte("\n\n"+page), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	set, err := runs.Read([]string{page2, own.Run.Dir}, nil)
+	set, err := harvest.Find([]string{page2, own.Run.Dir}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func moved(t *testing.T, where string) {
 	if s.Records(&other) != RecordsAway || !strings.Contains(s.Lost(&other), "another-machine") {
 		t.Errorf("on another machine the records are %s: %q", s.Records(&other), s.Lost(&other))
 	}
-	set, err := runs.Read([]string{now}, nil)
+	set, err := harvest.Find([]string{now}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"strconv"
 
 	"spate/internal/result"
-	"spate/internal/result/runs"
+	"spate/internal/result/harvest"
 	"spate/internal/safe/infile"
 )
 
@@ -83,7 +83,7 @@ func (f *Finder) one(ctx context.Context, ref string) ([]result.Entry, error) {
 	} else {
 		id, err := f.store.ID(ctx, ref)
 		if errors.Is(err, ErrUnknown) {
-			return nil, infile.Missing("%s is neither a file nor a folder: %w%s", ref, err, runs.NearestFile(ref))
+			return nil, infile.Missing("%s is neither a file nor a folder: %w%s", ref, err, harvest.NearestFile(ref))
 		}
 		if err != nil {
 			return nil, err
@@ -95,7 +95,7 @@ func (f *Finder) one(ctx context.Context, ref string) ([]result.Entry, error) {
 
 // files reads results that lie about; line picks the one that begins there.
 func (f *Finder) files(path string, line int) ([]result.Entry, error) {
-	set, err := runs.Read([]string{path}, f.Stdin)
+	set, err := harvest.Find([]string{path}, f.Stdin)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (f *Finder) open(ctx context.Context, ref string) error {
 	case f.Where == "" || f.Where == None:
 		return infile.Missing("%s does not exist, and there is no store to look in", ref)
 	case !Exists(f.Where):
-		return infile.Missing("%s is neither a file nor a folder, and there is no store at %s yet%s", ref, f.Where, runs.NearestFile(ref))
+		return infile.Missing("%s is neither a file nor a folder, and there is no store at %s yet%s", ref, f.Where, harvest.NearestFile(ref))
 	}
 	var err error
 	f.store, err = Open(ctx, f.Where)

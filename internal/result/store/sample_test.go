@@ -11,7 +11,7 @@ import (
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
-	"spate/internal/result/runs"
+	"spate/internal/result/harvest"
 )
 
 // page is a text with two results of another tool and a failed start.
@@ -58,7 +58,7 @@ P99 TTFT (ms):                           40.00
 // imported are the results of page.
 func imported(t testing.TB) []result.Entry {
 	t.Helper()
-	set, err := runs.Read([]string{"-"}, strings.NewReader(page))
+	set, err := harvest.Find([]string{"-"}, strings.NewReader(page))
 	if err != nil || len(set.Entries) != 2 {
 		t.Fatalf("the page has %d results, %v; want 2", len(set.Entries), err)
 	}
@@ -116,7 +116,7 @@ func measured(t testing.TB, root string, n int) result.Entry {
 	if err := f.Finish(run); err != nil {
 		t.Fatal(err)
 	}
-	set, err := runs.Read([]string{f.Dir}, nil)
+	set, err := harvest.Find([]string{f.Dir}, nil)
 	if err != nil || len(set.Entries) != 1 {
 		t.Fatalf("run folder has %d results, %v", len(set.Entries), err)
 	}

@@ -16,7 +16,7 @@ import (
 	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
-	"spate/internal/result/runs"
+	"spate/internal/result/harvest"
 	"spate/internal/rng"
 	"spate/internal/trial"
 )
@@ -138,7 +138,7 @@ func TestEveryPointIsMeasuredExactlyAsOftenAsAskedFor(t *testing.T) {
 				t.Errorf("seed %d: %s was completed %d times", seed, key, n)
 			}
 		}
-		set, err := runs.Read([]string{dir}, nil)
+		set, err := harvest.Find([]string{dir}, nil)
 		if err != nil || len(measured(set)) != 3*repeat {
 			t.Errorf("seed %d: reading the folder finds %d results, %v", seed, len(measured(set)), err)
 		}

@@ -11,11 +11,10 @@ var levels = []struct {
 	{"what to send and to whom; the names of figures; an engine", []string{"figure", "fleet/wire", "host/observe", "judge/verdict", "load/workload", "send/client", "sim"}},
 	{"settings, results and runs in progress; sending; engines at work", []string{"fleet/link", "result", "send/driver", "settings/config", "sim/cluster", "sim/engineconf", "view/live"}},
 	{"other tools' forms; comparing; a command's process; reading command lines; what a run sends", []string{"console", "forecast/profile", "judge/compare", "judge/explain", "load/build", "result/harvest", "result/interop", "settings/flags", "sim/wall", "trial", "view/curve", "view/table"}},
-	{"one whole run; predictions; pages", []string{"bench", "forecast/predict", "load/dataset", "result/runs", "search/capacity", "search/sweep", "selftest/accuracy", "selftest/alarms", "send/proxy", "settings/dialect", "sim/instance", "view/page", "view/picture", "view/report"}},
-	{"who makes runs; searches; what was not measured", []string{"forecast/calibrate", "forecast/sizing", "result/store", "search/tune", "selftest/trials", "trial/executor", "view"}},
-	{"commands", []string{"view/listing"}},
-	{"programs and house rules", []string{"cli"}},
-	{"more", []string{"cmd/spate", "test/archtest", "test/attack", "test/doctest", "test/e2e", "test/gotest", "token/tokenizer/conform", "token/chat/conformance"}},
+	{"one whole run; predictions; pages", []string{"bench", "forecast/predict", "load/dataset", "result/store", "search/capacity", "search/sweep", "selftest/accuracy", "selftest/alarms", "send/proxy", "settings/dialect", "sim/instance", "view/page", "view/picture", "view/report"}},
+	{"who makes runs; searches; what was not measured", []string{"forecast/calibrate", "forecast/sizing", "search/tune", "selftest/trials", "trial/executor", "view", "view/listing"}},
+	{"commands", []string{"cli"}},
+	{"programs and house rules", []string{"cmd/spate", "test/archtest", "test/attack", "test/doctest", "test/e2e", "test/gotest", "token/tokenizer/conform", "token/chat/conformance"}},
 }
 
 // walls are packages that must not know each other, not even through others.
@@ -65,7 +64,7 @@ var machine = []struct {
 	{"call/recorder", []string{"os"}, "appends records to a file"},
 	{"view/live", []string{"golang.org/x/term"}, "asks how wide the terminal is"},
 	{"result", []string{"os"}, "keeps the run folder"},
-	{"result/runs", []string{"os"}, "goes through the files and folders results lie in"},
+	{"result/harvest", []string{"os"}, "goes through the files and folders results lie in"},
 	{"sim/instance", []string{"net", "os"}, "is `spate sim`: joins a host and a port, and writes its process id into the log"},
 	{"sim/serve", []string{"net", "net/http", "os", "syscall", "golang.org/x/sys/unix"}, "is a server"},
 	{"result/store", []string{"os"}, "keeps the file of results and looks whether run folders are still there"},

@@ -20,7 +20,7 @@ import (
 
 	"spate/internal/cli"
 	"spate/internal/result"
-	"spate/internal/result/runs"
+	"spate/internal/result/harvest"
 	"spate/internal/search/capacity"
 )
 
@@ -135,7 +135,7 @@ func TestSweepKilledTwiceGoesOn(t *testing.T) {
 	if got, want := counted(t, e.out, 2), counted(t, whole.out, 2); !slices.Equal(got, want) {
 		t.Errorf("the table differs:\n%s\nfrom one without interruption:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	set, err := runs.Read([]string{filepath.Join(folder, "runs")}, nil)
+	set, err := harvest.Find([]string{filepath.Join(folder, "runs")}, nil)
 	if err != nil || len(set.Entries) != 4 {
 		t.Fatalf("%d results, %v", len(set.Entries), err)
 	}

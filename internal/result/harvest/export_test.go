@@ -1,4 +1,4 @@
-package runs
+package harvest
 
 import (
 	"bytes"
@@ -44,7 +44,7 @@ func rich() result.Entry {
 }
 
 func TestEncodeDecode(t *testing.T) {
-	own, err := Read([]string{newRun(t, t.TempDir())}, nil)
+	own, err := Find([]string{newRun(t, t.TempDir())}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,11 +118,11 @@ var writers = []struct {
 
 func TestExportsAreReadAgain(t *testing.T) {
 	root := t.TempDir()
-	own, err := Read([]string{newRun(t, root)}, nil)
+	own, err := Find([]string{newRun(t, root)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	block, err := Read([]string{"-"}, strings.NewReader("# QPS 2\n\n"+block))
+	block, err := Find([]string{"-"}, strings.NewReader("# QPS 2\n\n"+blockText))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestExportsAreReadAgain(t *testing.T) {
 			if err := os.WriteFile(path, buf.Bytes(), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			set, err := Read([]string{path, "-"}, &buf) // the same again from standard input
+			set, err := Find([]string{path, "-"}, &buf) // the same again from standard input
 			if err != nil || len(set.Problems) > 0 || len(set.Entries) != 2*len(was) {
 				t.Fatalf("%d entries of %d, %v, %v", len(set.Entries), 2*len(was), set.Problems, err)
 			}
@@ -183,7 +183,7 @@ func TestDamagedExportKeepsWhatIsThere(t *testing.T) {
 				t.Fatal(err)
 			}
 			cut := buf.Bytes()[:buf.Len()-40]
-			set, err := Read([]string{"-"}, bytes.NewReader(cut))
+			set, err := Find([]string{"-"}, bytes.NewReader(cut))
 			if err != nil || len(set.Entries) != 2 || len(set.Problems) != 1 || !set.Problems[0].Bad() {
 				t.Errorf("%d entries, %v, %v; want 2 and a problem", len(set.Entries), set.Problems, err)
 			}
@@ -201,7 +201,7 @@ func FuzzExport(f *testing.F) {
 	}
 	f.Add([]byte("spate_id,key,line,label.,extra.\n,,x,\"\"\"\"\"\",1\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		set, err := Read([]string{"-"}, bytes.NewReader(data))
+		set, err := Find([]string{"-"}, bytes.NewReader(data))
 		if err != nil || !isExport(data) {
 			return
 		}
@@ -209,7 +209,7 @@ func FuzzExport(f *testing.F) {
 		if err := WriteJSONL(&buf, set.Entries); err != nil {
 			return // a word where harvest has a number cannot be written
 		}
-		again, err := Read([]string{"-"}, &buf)
+		again, err := Find([]string{"-"}, &buf)
 		if err != nil || len(again.Entries) != len(set.Entries) || len(again.Problems) > 0 {
 			t.Errorf("%d entries of %d, %v, %v", len(again.Entries), len(set.Entries), again.Problems, err)
 		}

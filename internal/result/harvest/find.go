@@ -1,6 +1,4 @@
-// Package runs finds results: in spate's run folders, in what harvest reads of other tools' files, and in what spate
-// export wrote (export.go writes and reads that). Whoever takes files and folders from users calls Read.
-package runs
+package harvest
 
 import (
 	"bufio"
@@ -15,7 +13,6 @@ import (
 	"strings"
 
 	"spate/internal/result"
-	"spate/internal/result/harvest"
 	"spate/internal/safe/infile"
 	"spate/internal/safe/secret"
 	"spate/internal/settings/config"
@@ -23,7 +20,7 @@ import (
 
 // Read finds the results in files, in folders and below them; "-" is stdin. Every path that does not
 // exist is named before any is read. What is damaged is a problem, not an error.
-func Read(paths []string, stdin io.Reader) (*result.Set, error) {
+func Find(paths []string, stdin io.Reader) (*result.Set, error) {
 	in := &reader{stdin: stdin}
 	if err := in.check(paths); err != nil {
 		return nil, err
@@ -33,7 +30,7 @@ func Read(paths []string, stdin io.Reader) (*result.Set, error) {
 			return nil, err
 		}
 	}
-	in.set.Entries = harvest.Combine(in.set.Entries)
+	in.set.Entries = Combine(in.set.Entries)
 	for i := range in.set.Entries {
 		e := &in.set.Entries[i]
 		if e.ID == "" {
@@ -223,7 +220,7 @@ func (in *reader) read(name string, r io.Reader) error {
 		in.set.Problems = append(in.set.Problems, problems...)
 		return nil
 	}
-	h, err := harvest.Read(name, buf)
+	h, err := Read(name, buf)
 	if h != nil {
 		in.set.Entries = append(in.set.Entries, h.Entries...)
 		in.set.Problems = append(in.set.Problems, h.Problems...)

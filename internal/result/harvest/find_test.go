@@ -1,4 +1,4 @@
-package runs
+package harvest
 
 import (
 	"os"
@@ -12,7 +12,7 @@ import (
 	"spate/internal/result"
 )
 
-const block = `============ Serving Benchmark Result ============
+const blockText = `============ Serving Benchmark Result ============
 Successful requests:                     3
 Benchmark duration (s):                  2.00
 Total input tokens:                      30
@@ -52,15 +52,15 @@ func TestReadFindsOwnAndOthersResults(t *testing.T) {
 	root := t.TempDir()
 	dir := newRun(t, root)
 	page := filepath.Join(root, "zz.md")
-	if err := os.WriteFile(page, []byte("# QPS 2\n\n"+block), 0o600); err != nil {
+	if err := os.WriteFile(page, []byte("# QPS 2\n\n"+blockText), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	set, err := Read([]string{root}, nil)
+	set, err := Find([]string{root}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(set.Entries) != 2 {
-		t.Fatalf("found %d entries, want the run and the block: %+v", len(set.Entries), set.Entries)
+		t.Fatalf("found %d entries, want the run and the blockText: %+v", len(set.Entries), set.Entries)
 	}
 	own, other := &set.Entries[0], &set.Entries[1]
 	if own.Run == nil || own.ID != filepath.Base(dir) || own.Setting("engine") != "x" {
@@ -70,16 +70,16 @@ func TestReadFindsOwnAndOthersResults(t *testing.T) {
 		t.Errorf("own run has %d records, %v; want 2", len(recs), err)
 	}
 	if other.Run != nil || other.ID != page+":3" || other.Text("mean_ttft_ms") != "12.50" || !other.Measured() {
-		t.Errorf("block: %+v", other)
+		t.Errorf("blockText: %+v", other)
 	}
 	if got := other.Setting(result.TheSetting); got != "QPS 2" {
-		t.Errorf("the block's setting is %q, want its heading", got)
+		t.Errorf("the blockText's setting is %q, want its heading", got)
 	}
 	if v, ok := other.Float("request_throughput"); !ok || v != 1.5 {
 		t.Errorf("request throughput %v %v", v, ok)
 	}
 	if recs, err := other.Records(); recs != nil || err != nil {
-		t.Errorf("a block has records: %v, %v", recs, err)
+		t.Errorf("a blockText has records: %v, %v", recs, err)
 	}
 	if set.Entries[0].Format != result.FormatSpate {
 		t.Errorf("the run is a %s", set.Entries[0].Format)
@@ -91,14 +91,14 @@ func TestReadNamesWhatIsMissing(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "results.md"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Read([]string{filepath.Join(root, "result.md"), filepath.Join(root, "none", "x")}, nil)
+	_, err := Find([]string{filepath.Join(root, "result.md"), filepath.Join(root, "none", "x")}, nil)
 	if err == nil || !strings.Contains(err.Error(), "results.md") || !strings.Contains(err.Error(), "there is no folder") {
 		t.Errorf("got %v, want both paths named and the nearest one", err)
 	}
 }
 
 func TestReadFromStandardInput(t *testing.T) {
-	set, err := Read([]string{"-"}, strings.NewReader(block))
+	set, err := Find([]string{"-"}, strings.NewReader(blockText))
 	if err != nil || len(set.Entries) != 1 || set.Entries[0].ID != "standard input:1" {
 		t.Errorf("%+v, %v", set, err)
 	}

@@ -1,4 +1,4 @@
-package runs
+package harvest
 
 import (
 	"bufio"
