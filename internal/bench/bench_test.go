@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -326,6 +327,28 @@ func TestReadinessEnds(t *testing.T) {
 	time.AfterFunc(100*time.Millisecond, func() { close(stop) })
 	if _, err := Run(t.Context(), j); !errors.Is(err, call.ErrInterrupted) {
 		t.Errorf("stopped: %v", err)
+	}
+}
+
+// TestWarmUpOfACappedTrace sends warm-up requests ahead of a trace, at the mean rate of its times: 4 requests over 0.3 s.
+func TestWarmUpOfACappedTrace(t *testing.T) {
+	srv := start(t, serve.Config{Timetable: serve.TimetableConfig{TTFT: time.Millisecond}, Models: []string{"m"}})
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	var rows string
+	for _, at := range []int{0, 100, 200, 300} {
+		rows += fmt.Sprintf("{\"timestamp\":%d,\"input_length\":4,\"output_length\":2,\"hash_ids\":[%d]}\n", at, at)
+	}
+	if err := os.WriteFile(path, []byte(rows), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := run(t, t.Context(), job(t, "--base-url", srv.URL(), "--model", "m", "--dataset-name", "mooncake", "--dataset-path", path, "--max-concurrency", "2", "--num-warmups", "2"))
+	if out.Run.Summary.Warmup.Requests != 2 || out.Run.Tally.OK != 4 {
+		t.Errorf("%d warm-ups, %+v", out.Run.Summary.Warmup.Requests, out.Run.Tally)
+	}
+	for _, r := range out.Records() {
+		if d := r.Due - out.Run.Plan.Start; r.Phase == call.Warmup && d != time.Duration(r.ID-2)*75*time.Millisecond {
+			t.Errorf("warm-up %d is due %v from the start", r.ID, d)
+		}
 	}
 }
 

@@ -29,8 +29,8 @@ type load struct {
 	expect      int           // measured requests, 0 when unknown
 	connections int           // worth opening ahead
 	ahead       int
-	ramp        *schedule.Ramp
-	aligned     bool // every prompt has its length by the server's own count
+	rate        float64 // of a warm-up ahead of the plan
+	aligned     bool    // every prompt has its length by the server's own count
 }
 
 // requests is the workload with what bench adds to it: the first request can be looked at before the
@@ -151,7 +151,7 @@ func (l *load) size(c *config.Bench) {
 	switch {
 	case c.Load.MaxConcurrency != nil:
 		l.connections = min(n, *c.Load.MaxConcurrency)
-	case c.Load.RequestRate.Inf() && len(c.Load.Stages) == 0 && c.Load.RampUp == "" && !c.SelfTimed():
+	case c.Load.AtOnce() && !c.SelfTimed():
 		l.connections = n
 	default:
 		l.connections = min(n, 16)
@@ -203,11 +203,11 @@ func weighted(weights []float64, point float64) int {
 func (t *tenant) plan(l *load) error {
 	n := l.source.Count() // 0 when time alone bounds the run
 	l.expect = n
-	a, err := build.Planned(t.Config, n, l.source.Times)
+	a, err := t.Config.Arrivals(n, l.source.Times).Arrivals()
 	if err != nil {
 		return err
 	}
-	l.plan, l.ramp, l.text = a.Plan, a.Ramp, a.Text
+	l.plan, l.rate, l.text = a.Plan, a.Rate, a.Text
 	return nil
 }
 
@@ -237,7 +237,7 @@ func (t *tenant) warmup(ctx context.Context, l *load, wcfg workload.Config) erro
 	if l.plan.Due == nil {
 		return nil
 	}
-	return l.shift(c)
+	return l.shift()
 }
 
 // warm is a warm-up's requests: others than the measured ones, made in the same way.
@@ -246,16 +246,8 @@ func (t *tenant) warm(stream *workload.Stream) *requests {
 }
 
 // shift puts the warm-up's due times ahead of the measured ones.
-func (l *load) shift(c *config.Load) error {
-	rate := float64(c.RequestRate)
-	if l.ramp != nil {
-		rate = l.ramp.From
-	}
-	if len(c.Stages) > 0 {
-		stages := schedule.Stages(c.Stages)
-		rate = max(stages.Requests()/stages.Length().Seconds(), 0.1)
-	}
-	warm, err := schedule.Constant(rate)
+func (l *load) shift() error {
+	warm, err := schedule.Constant(l.rate)
 	if err != nil {
 		return err
 	}
@@ -264,7 +256,7 @@ func (l *load) shift(c *config.Load) error {
 		l.warmup.N = warm.For(l.offset).Summary().Count
 		l.warmup.For = 0
 	} else {
-		l.offset = time.Duration(float64(l.warmup.N) / rate * float64(time.Second))
+		l.offset = time.Duration(float64(l.warmup.N) / l.rate * float64(time.Second))
 	}
 	main, n, offset := l.plan.Due, l.warmup.N, l.offset
 	l.plan.Due = func(yield func(time.Duration) bool) {
@@ -290,8 +282,7 @@ func (l *load) shift(c *config.Load) error {
 
 // burst reports a plan that sends everything at once: there is nothing to hand a warm-up over to.
 func (t *tenant) burst() bool {
-	c := &t.Config.Load
-	return c.RequestRate.Inf() && c.MaxConcurrency == nil && c.RampUp == "" && len(c.Stages) == 0
+	return t.Config.Load.AtOnce()
 }
 
 // warmUpDrained sends the warm-up of a burst and waits for it.

@@ -139,7 +139,7 @@ func (s *session) rateChanges(recs []call.Record) []interop.VLLMRateChange {
 	}
 	c := &s.Config.Load
 	var out []interop.VLLMRateChange
-	for step := range s.whole.load.ramp.Steps(s.whole.load.expect, float64(c.Burstiness), uint32(c.Seed)) {
+	for step := range c.Ramp().Steps(s.whole.load.expect, float64(c.Burstiness), uint32(c.Seed)) {
 		at := s.run.Plan.Start
 		if len(out) > 0 {
 			t, ok := sent[step.Request]

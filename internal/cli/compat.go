@@ -12,6 +12,7 @@ import (
 
 	"spate/internal/bench"
 	"spate/internal/console"
+	"spate/internal/load/schedule"
 	"spate/internal/settings/config"
 	"spate/internal/settings/dialect"
 	"spate/internal/view/report"
@@ -116,7 +117,7 @@ func (c *compat) run(cfg *config.Bench, out *bench.Outcome) *dialect.Run {
 	}
 	a.Pools, a.Pictures = cfg.Target.Backend.Pools(), d.Name == config.DatasetRandomMM
 	a.Rate, a.Slots = float64(cfg.Load.RequestRate), cfg.Load.MaxConcurrency
-	a.Slept = cfg.Load.Pacing == config.PacingSlept
+	a.Slept = cfg.Load.Pacing == schedule.PacingSlept
 	a.ShareGPT = d.ShareGPT.OutputLen
 	switch d.Name {
 	case config.DatasetRandom, config.DatasetRandomMM:

@@ -14,6 +14,7 @@ import (
 	"spate/internal/call"
 	"spate/internal/figure"
 	"spate/internal/judge/metrics"
+	"spate/internal/load/schedule"
 	"spate/internal/settings/config"
 )
 
@@ -189,7 +190,7 @@ func TestTenantAsRun(t *testing.T) {
 func TestTenantsOfLikeNames(t *testing.T) {
 	of := func(rate float64) *Run {
 		raw, err := json.Marshal(config.Bench{Tenants: []config.Tenant{
-			{Name: "a.b", Load: config.Load{RequestRate: config.Float(rate)}}, {Name: "a_b", Load: config.Load{RequestRate: 7}},
+			{Name: "a.b", Load: config.Load{Settings: schedule.Settings{RequestRate: config.Float(rate)}}}, {Name: "a_b", Load: config.Load{Settings: schedule.Settings{RequestRate: 7}}},
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -206,7 +207,7 @@ func TestTenantsOfLikeNames(t *testing.T) {
 
 func TestTenantsComparable(t *testing.T) {
 	of := func(rate float64, given config.Source) *Run {
-		b := config.Bench{Tenants: []config.Tenant{{Name: "a.b", Load: config.Load{RequestRate: config.Float(rate)}, Given: map[string]config.Source{"seed": given}}}}
+		b := config.Bench{Tenants: []config.Tenant{{Name: "a.b", Load: config.Load{Settings: schedule.Settings{RequestRate: config.Float(rate)}}, Given: map[string]config.Source{"seed": given}}}}
 		raw, err := json.Marshal(b)
 		if err != nil {
 			t.Fatal(err)
@@ -217,7 +218,7 @@ func TestTenantsComparable(t *testing.T) {
 		t.Errorf("who said it matters: %v", err)
 	}
 	judged, err := json.Marshal(config.Bench{Tenants: []config.Tenant{{
-		Name: "a.b", Load: config.Load{RequestRate: 5}, Headers: []config.Header{{Name: "X-Team", Value: "b"}},
+		Name: "a.b", Load: config.Load{Settings: schedule.Settings{RequestRate: 5}}, Headers: []config.Header{{Name: "X-Team", Value: "b"}},
 		Goodput: []config.Limit{{Metric: "ttft", MS: 50}}, SLO: []figure.Objective{{Text: "mean_ttft<45ms"}},
 	}}})
 	if err != nil {

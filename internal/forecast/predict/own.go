@@ -8,7 +8,6 @@ import (
 
 	"spate/internal/forecast/profile"
 	"spate/internal/judge/metrics"
-	"spate/internal/load/build"
 	"spate/internal/load/schedule"
 	"spate/internal/settings/config"
 	"spate/internal/sim/cluster"
@@ -44,7 +43,7 @@ func NewLoad(c *config.Bench, p Prompts) (*Load, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := build.Planned(c, n, func() ([]time.Duration, error) { return times, nil })
+	a, err := c.Arrivals(n, func() ([]time.Duration, error) { return times, nil }).Arrivals()
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"spate/internal/forecast/profile"
-	"spate/internal/load/build"
+	"spate/internal/load/schedule"
 	"spate/internal/settings/config"
 )
 
@@ -42,10 +42,10 @@ func TestLoadsAreDueAsBenchSendsThem(t *testing.T) {
 		}, 0},
 		{"stages", func(c *config.Bench) {
 			c.Load.NumPrompts = 0
-			c.Load.Stages = config.Stages{{For: 5 * time.Second, From: 2, To: 2}, {For: 5 * time.Second, From: 2, To: 8}}
+			c.Load.Stages = schedule.Stages{{For: 5 * time.Second, From: 2, To: 2}, {For: 5 * time.Second, From: 2, To: 8}}
 		}, 0},
 		{"ramp", func(c *config.Bench) {
-			c.Load.RampUp, c.Load.RampStart, c.Load.RampEnd = config.RampLinear, &one, &five
+			c.Load.RampUp, c.Load.RampStart, c.Load.RampEnd = schedule.RampLinear, &one, &five
 		}, 30},
 		{"capped rate", func(c *config.Bench) { c.Load.RequestRate, c.Load.MaxConcurrency = 4, &five }, 30},
 	} {
@@ -55,7 +55,7 @@ func TestLoadsAreDueAsBenchSendsThem(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, err := build.NewArrivals(&cfg.Load, cfg.Load.NumPrompts)
+			a, err := cfg.Arrivals(cfg.Load.NumPrompts, nil).Arrivals()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,7 +9,7 @@ import (
 	"math"
 	"strings"
 
-	"spate/internal/load/build"
+	"spate/internal/load/schedule"
 	"spate/internal/load/trace"
 	"spate/internal/load/workload"
 	"spate/internal/rng"
@@ -35,8 +35,8 @@ func (f *Wish) Rows(chunk int) ([]trace.Row, error) {
 	}
 	spec := trace.Spec{Requests: f.Requests, Chunk: chunk, Groups: f.Groups, Share: f.Share, Length: lengths, Group: rng.New(f.Seed, "groups").IntN}
 	if !math.IsInf(f.Rate, 1) {
-		c := config.Load{RequestRate: config.Float(f.Rate), Burstiness: config.Float(f.Burst), Seed: int64(f.Seed)}
-		a, err := build.NewArrivals(&c, f.Requests)
+		s := schedule.Settings{RequestRate: config.Float(f.Rate), Burstiness: config.Float(f.Burst)}
+		a, err := (&schedule.Run{Settings: &s, N: f.Requests, Seed: uint32(f.Seed)}).Arrivals()
 		if err != nil {
 			return nil, err
 		}

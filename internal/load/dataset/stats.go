@@ -76,13 +76,7 @@ func open(path string) (workload.File, error) { return infile.Dataset(path) }
 
 // arrivals looks at when requests would go.
 func (st *Stats) arrivals(c *config.Bench, stream *workload.Stream, n int) error {
-	a, err := build.NewArrivals(&c.Load, max(n, 1))
-	if c.SelfTimed() {
-		var times []time.Duration
-		if times, err = stream.Times(); err == nil {
-			a, err = build.Timed(&c.Load, times)
-		}
-	}
+	a, err := c.Arrivals(max(n, 1), stream.Times).Arrivals()
 	if err != nil {
 		return err
 	}

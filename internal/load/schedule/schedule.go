@@ -1,11 +1,12 @@
 // Package schedule says when requests are due: constant, Poisson and gamma arrivals, vLLM's schedules of past
-// and present, ramps, stages, traces, bursts and closed loops. bench builds one Plan from the user's flags
+// and present, ramps, stages, traces, bursts and closed loops. One Plan is made of the user's settings
 // before the run; driver sleeps to its times and never changes them, so lateness is visible and does not add up
 // (but where a plan is Slept, as older clients are).
 //
 // Everything here is computed, nothing waits. Times stream out of iterators that can be started any number of
 // times and give the same times each time, on every CPU; a million requests need no more memory than ten.
-// Read this file first, then vllm.go.
+// Read this file first, then pattern.go: every arrival pattern has a file of its own, with its rules and its line in
+// one table.
 package schedule
 
 import (
@@ -82,28 +83,6 @@ func (p Plan) For(d time.Duration) Plan {
 	return p
 }
 
-// Closed is a closed loop: slots requests always under way, n in all (0: until stopped).
-func Closed(slots, n int) (Plan, error) {
-	if slots < 1 {
-		return Plan{}, fmt.Errorf("a closed loop needs at least 1 slot, got %d", slots)
-	}
-	return Plan{N: n, Slots: slots}, nil
-}
-
-// Burst has all n requests due at once.
-func Burst(n int) (Plan, error) {
-	if n < 1 {
-		return Plan{}, errors.New("sending everything at once needs a number of requests; give a count, or a rate below inf")
-	}
-	return Plan{N: n, Due: func(yield func(time.Duration) bool) {
-		for range n {
-			if !yield(0) {
-				return
-			}
-		}
-	}}, nil
-}
-
 // Constant has one request every 1/rate seconds, the first at 0, without end.
 func Constant(rate float64) (Plan, error) { return Gamma(rate, math.Inf(1), 0) }
 
@@ -123,23 +102,6 @@ func Gamma(rate, burstiness float64, seed uint32) (Plan, error) {
 	return Plan{Due: func(yield func(time.Duration) bool) {
 		for u := range unitTimes(burstiness, seed) {
 			if !yield(duration(u / rate)) {
-				return
-			}
-		}
-	}}, nil
-}
-
-// Trace has requests due at the given times. One that is earlier than its predecessor is due with it, since
-// requests leave in order.
-func Trace(times []time.Duration) (Plan, error) {
-	if len(times) == 0 {
-		return Plan{}, errors.New("the trace has no times")
-	}
-	return Plan{N: len(times), Due: func(yield func(time.Duration) bool) {
-		var latest time.Duration
-		for _, t := range times {
-			latest = max(latest, t)
-			if !yield(latest) {
 				return
 			}
 		}

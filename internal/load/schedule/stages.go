@@ -18,6 +18,25 @@ type Stage struct {
 // Stages follow each other without a gap.
 type Stages []Stage
 
+var staged = Pattern{
+	Name: "stages", About: "rates one after another, each held for a time or moving in a straight line",
+	asked: func(r *Run) bool { return len(r.Stages) > 0 },
+	check: func(r *Run, c Problems) {
+		if len(r.Stages) == 0 {
+			return
+		}
+		c.Clash(!r.RequestRate.Inf(), "stages", "request-rate", "each stage has its own rate")
+		c.Clash(r.RampUp != "", "stages", "ramp-up-strategy", "a plan is staged or ramped, not both")
+		c.Clash(r.Duration > 0, "stages", "duration", "the stages already say how long the run is")
+	},
+	plan: func(r *Run) (Plan, string, error) {
+		p, err := r.Stages.Plan(float64(r.Burstiness), r.Seed)
+		return p.First(r.N), "stages " + r.Stages.String(), err
+	},
+	rate:  func(r *Run, _ *Plan) float64 { return max(r.Stages.Requests()/r.Stages.Length().Seconds(), 0.1) },
+	lasts: func(r *Run) (time.Duration, bool) { return r.Stages.Length(), true },
+}
+
 // Bounds on what a plan may ask for: a rate of one per nanosecond is the resolution of due times, and a year is
 // longer than anyone waits.
 const (
@@ -125,6 +144,15 @@ func (ss Stages) String() string {
 		}
 	}
 	return strings.Join(parts, ",")
+}
+
+// MarshalText writes the plan as text.
+func (ss Stages) MarshalText() ([]byte, error) { return []byte(ss.String()), nil }
+
+// UnmarshalText reads the plan from text.
+func (ss *Stages) UnmarshalText(text []byte) (err error) {
+	*ss, err = ParseStages(string(text))
+	return err
 }
 
 // Length is the time all stages take.

@@ -346,22 +346,8 @@ func (p *Plan) Expected(resolve Resolve) (least time.Duration, open int, err err
 
 // Lasts is how long sending takes; false when that depends on the server.
 func Lasts(cfg *config.Bench) (time.Duration, bool) {
-	l := &cfg.Load
-	warm := l.WarmupDuration
-	var staged time.Duration
-	for _, s := range l.Stages {
-		staged += s.For
-	}
-	rate := float64(l.RequestRate)
-	switch {
-	case staged > 0:
-		return warm + staged, true
-	case l.Duration > 0:
-		return warm + l.Duration, true
-	case rate > 0 && rate < 1e9 && l.RampUp == "":
-		return warm + time.Duration(float64(l.NumPrompts)/rate*float64(time.Second)), true
-	}
-	return warm, false
+	d, known := cfg.Arrivals(cfg.Load.NumPrompts, nil).Lasts()
+	return cfg.Load.WarmupDuration + d, known
 }
 
 // public is the plan without secrets.

@@ -137,18 +137,10 @@ type Float = pytext.Number
 
 // Load says when requests leave and when the run ends.
 type Load struct {
-	NumPrompts     int           `json:"num_prompts"` // 0 after Resolve: bounded by Duration or the dataset only
-	RequestRate    Float         `json:"request_rate"`
-	Burstiness     Float         `json:"burstiness"`       // gamma shape; +Inf is constant gaps
-	Pacing         Pacing        `json:"pacing,omitempty"` // what a gap is counted from
-	MaxConcurrency *int          `json:"max_concurrency"`
-	RampUp         Ramp          `json:"ramp_up_strategy,omitempty"`
-	RampStart      *int          `json:"ramp_up_start_rps,omitempty"`
-	RampEnd        *int          `json:"ramp_up_end_rps,omitempty"`
-	Stages         Stages        `json:"stages,omitempty"`
-	Duration       time.Duration `json:"duration_ns"`     // 0: no time bound
-	GracePeriod    time.Duration `json:"grace_period_ns"` // how long requests in flight may finish after Duration or an interrupt; <0: for ever
-	AbortOnError   Abort         `json:"abort_on_error,omitzero"`
+	NumPrompts int `json:"num_prompts"` // 0 after Resolve: bounded by Duration or the dataset only
+	schedule.Settings
+	GracePeriod  time.Duration `json:"grace_period_ns"` // how long requests in flight may finish after Duration or an interrupt; <0: for ever
+	AbortOnError Abort         `json:"abort_on_error,omitzero"`
 
 	NumWarmups     int           `json:"num_warmups"`
 	WarmupDuration time.Duration `json:"warmup_duration_ns"`
@@ -159,27 +151,17 @@ type Load struct {
 	RequestIDPrefix string `json:"request_id_prefix"`
 }
 
-// Pacing says what the time between two requests is counted from.
-type Pacing string
+// noTimes stands for a dataset's times where only their being used matters.
+func noTimes() ([]time.Duration, error) { return nil, nil }
 
-// Pacings.
-const (
-	PacingScheduled Pacing = "scheduled" // every time is fixed in advance: being late once delays nothing else
-	PacingSlept     Pacing = "slept"     // each gap begins when the request before it was let go: being late adds up
-)
-
-// Ramp is the shape of a ramp-up.
-type Ramp string
-
-// Ramps.
-const (
-	RampLinear      Ramp = "linear"
-	RampExponential Ramp = "exponential"
-)
-
-// Stages is a staged plan: rates, or ramps between rates, each held for a time. In files it is the
-// text a user types.
-type Stages schedule.Stages
+// Arrivals is the run as its arrivals are planned: n requests, at the dataset's own times where the settings say so.
+func (b *Bench) Arrivals(n int, times func() ([]time.Duration, error)) *schedule.Run {
+	r := &schedule.Run{Settings: &b.Load.Settings, N: n, Seed: uint32(b.Load.Seed)}
+	if b.SelfTimed() {
+		r.Times = times
+	}
+	return r
+}
 
 // Body says what stands in each request beside the prompt.
 type Body struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/figure"
+	"spate/internal/load/schedule"
 	"spate/internal/load/workload"
 )
 
@@ -19,7 +20,7 @@ import (
 func good() *Bench {
 	return &Bench{
 		Target:  Target{Backend: OpenAI, Host: "127.0.0.1", Port: 8000, Endpoint: CompletionsPath, Route: RoundRobin},
-		Load:    Load{NumPrompts: 10, RequestRate: Float(math.Inf(1)), Burstiness: 1},
+		Load:    Load{NumPrompts: 10, Settings: schedule.Settings{RequestRate: Float(math.Inf(1)), Burstiness: 1}},
 		Dataset: Dataset{Name: DatasetRandom, Settings: workload.Settings{Random: workload.Random{InputLen: 8, OutputLen: 8, Meaning: workload.RatioAuto}}},
 		Output:  Output{Percentiles: []float64{99}, UI: UIAuto},
 		Check:   Check{SteadyThreshold: 0.95},
@@ -66,30 +67,32 @@ func TestValidateNamesTheFlags(t *testing.T) {
 		"base url":                {func(b *Bench) { b.Target.BaseURLs = []string{"ftp://x"} }, []string{"base-url"}},
 		"base url without scheme": {func(b *Bench) { b.Target.BaseURLs = []string{"gpu:8000"} }, nil},
 		"ramp with rate": {func(b *Bench) {
-			b.Load.RampUp, b.Load.RampStart, b.Load.RampEnd, b.Load.RequestRate = RampLinear, ptr(1), ptr(5), 3
+			b.Load.RampUp, b.Load.RampStart, b.Load.RampEnd, b.Load.RequestRate = schedule.RampLinear, ptr(1), ptr(5), 3
 		}, []string{"ramp-up-strategy", "request-rate"}},
 		"ramp down": {func(b *Bench) {
-			b.Load.RampUp, b.Load.RampStart, b.Load.RampEnd = RampLinear, ptr(5), ptr(1)
+			b.Load.RampUp, b.Load.RampStart, b.Load.RampEnd = schedule.RampLinear, ptr(5), ptr(1)
 		}, []string{"ramp-up-start-rps", "ramp-up-end-rps"}},
 		"ramp from zero": {func(b *Bench) {
-			b.Load.RampUp, b.Load.RampStart, b.Load.RampEnd = RampExponential, ptr(0), ptr(1)
+			b.Load.RampUp, b.Load.RampStart, b.Load.RampEnd = schedule.RampExponential, ptr(0), ptr(1)
 		}, []string{"ramp-up-start-rps", "ramp-up-strategy"}},
-		"ramp without end": {func(b *Bench) { b.Load.RampUp, b.Load.RampStart = RampLinear, ptr(1) }, []string{"ramp-up-strategy", "ramp-up-end-rps"}},
+		"ramp without end": {func(b *Bench) { b.Load.RampUp, b.Load.RampStart = schedule.RampLinear, ptr(1) }, []string{"ramp-up-strategy", "ramp-up-end-rps"}},
 		"ramp end alone":   {func(b *Bench) { b.Load.RampEnd = ptr(1) }, []string{"ramp-up-end-rps", "ramp-up-strategy"}},
 		"ramp by time": {func(b *Bench) {
-			b.Load.RampUp, b.Load.RampStart, b.Load.RampEnd, b.Load.Duration = RampLinear, ptr(1), ptr(2), 1
+			b.Load.RampUp, b.Load.RampStart, b.Load.RampEnd, b.Load.Duration = schedule.RampLinear, ptr(1), ptr(2), 1
 		}, []string{"ramp-up-strategy", "num-prompts"}},
-		"stages with rate":     {func(b *Bench) { b.Load.Stages, b.Load.RequestRate = Stages{{For: 1, From: 1, To: 1}}, 2 }, []string{"stages", "request-rate"}},
-		"stages with duration": {func(b *Bench) { b.Load.Stages, b.Load.Duration = Stages{{For: 1, From: 1, To: 1}}, 2 }, []string{"stages", "duration"}},
-		"stages slept":         {func(b *Bench) { b.Load.Stages, b.Load.Pacing = Stages{{For: 1, From: 1, To: 1}}, PacingSlept }, []string{"pacing", "stages"}},
+		"stages with rate":     {func(b *Bench) { b.Load.Stages, b.Load.RequestRate = schedule.Stages{{For: 1, From: 1, To: 1}}, 2 }, []string{"stages", "request-rate"}},
+		"stages with duration": {func(b *Bench) { b.Load.Stages, b.Load.Duration = schedule.Stages{{For: 1, From: 1, To: 1}}, 2 }, []string{"stages", "duration"}},
+		"stages slept": {func(b *Bench) {
+			b.Load.Stages, b.Load.Pacing = schedule.Stages{{For: 1, From: 1, To: 1}}, schedule.PacingSlept
+		}, []string{"pacing", "stages"}},
 		"ramp slept": {func(b *Bench) {
-			b.Load.RampUp, b.Load.RampStart, b.Load.RampEnd, b.Load.Pacing = RampLinear, ptr(1), ptr(5), PacingSlept
+			b.Load.RampUp, b.Load.RampStart, b.Load.RampEnd, b.Load.Pacing = schedule.RampLinear, ptr(1), ptr(5), schedule.PacingSlept
 		}, []string{"pacing", "ramp-up-strategy"}},
 		"ramp scheduled": {func(b *Bench) {
-			b.Load.RampUp, b.Load.RampStart, b.Load.RampEnd, b.Load.Pacing = RampLinear, ptr(1), ptr(5), PacingScheduled
+			b.Load.RampUp, b.Load.RampStart, b.Load.RampEnd, b.Load.Pacing = schedule.RampLinear, ptr(1), ptr(5), schedule.PacingScheduled
 		}, nil},
-		"rate slept":            {func(b *Bench) { b.Load.RequestRate, b.Load.Pacing = 2, PacingSlept }, nil},
-		"burst slept":           {func(b *Bench) { b.Load.Pacing = PacingSlept }, nil},
+		"rate slept":            {func(b *Bench) { b.Load.RequestRate, b.Load.Pacing = 2, schedule.PacingSlept }, nil},
+		"burst slept":           {func(b *Bench) { b.Load.Pacing = schedule.PacingSlept }, nil},
 		"two warm-ups":          {func(b *Bench) { b.Load.NumWarmups, b.Load.WarmupDuration, b.Load.RequestRate = 1, 1, 2 }, []string{"num-warmups", "warmup-duration"}},
 		"time without a rate":   {func(b *Bench) { b.Load.Duration = 1 }, []string{"duration", "request-rate"}},
 		"time of a closed loop": {func(b *Bench) { b.Load.Duration, b.Load.MaxConcurrency = 1, ptr(2) }, nil},
@@ -230,8 +233,8 @@ func TestParseDuration(t *testing.T) {
 }
 
 func TestStages(t *testing.T) {
-	got, err := ParseStages("30s@2, 1m@2-8.5")
-	want := Stages{{For: 30 * time.Second, From: 2, To: 2}, {For: time.Minute, From: 2, To: 8.5}}
+	got, err := schedule.ParseStages("30s@2, 1m@2-8.5")
+	want := schedule.Stages{{For: 30 * time.Second, From: 2, To: 2}, {For: time.Minute, From: 2, To: 8.5}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Fatalf("ParseStages = %v, %v, want %v", got, err, want)
 	}
@@ -239,13 +242,13 @@ func TestStages(t *testing.T) {
 	if err != nil || string(raw) != `"30s@2,1m0s@2-8.5"` {
 		t.Errorf("Marshal = %s, %v", raw, err)
 	}
-	var back Stages
+	var back schedule.Stages
 	if err := json.Unmarshal(raw, &back); err != nil || !slices.Equal(back, want) {
 		t.Errorf("Unmarshal = %v, %v", back, err)
 	}
 	for _, text := range []string{"", "30s", "30s@inf", "0s@1", "30s@2,"} {
-		if got, err := ParseStages(text); err == nil {
-			t.Errorf("ParseStages(%q) = %v, want an error", text, got)
+		if got, err := schedule.ParseStages(text); err == nil {
+			t.Errorf("schedule.ParseStages(%q) = %v, want an error", text, got)
 		}
 	}
 }
@@ -330,7 +333,7 @@ func TestSettingsReadBackFromJSON(t *testing.T) {
 	b := good()
 	b.Target.Headers = []Header{{"X-A", "b"}}
 	b.Load.MaxConcurrency, b.Body.Temperature, b.Load.SelfTimed = ptr(3), ptr(0.0), ptr(false)
-	b.Load.Stages = Stages{{For: time.Second, From: 1, To: 2}}
+	b.Load.Stages = schedule.Stages{{For: time.Second, From: 1, To: 2}}
 	b.Check.SLO = []figure.Objective{{Text: "p99_ttft<5", Stat: "p99", Metric: "ttft", Op: "<", Bound: 5, Unit: "ms", Pct: 99, IsPct: true}}
 	b.Check.Goodput = []Limit{{TTFT, 1}}
 	b.Body.Extra = json.RawMessage(`{"a":1}`)

@@ -114,10 +114,6 @@ func (b *Bench) checkPath(c *checker) {
 func (b *Bench) checkTrace(c *checker) {
 	d, l := &b.Dataset, &b.Load
 	c.Clash(l.SelfTimed != nil && !d.Kind().Timed, "self-timed", "dataset-name", "only traces carry times of their own")
-	if b.SelfTimed() {
-		c.Clash(l.RampUp != "", "self-timed", "ramp-up-strategy", "the trace says when requests go")
-		c.Clash(len(l.Stages) > 0, "self-timed", "stages", "the trace says when requests go")
-	}
 	c.Want(d.Replay.Speed > 0 || !b.Has("trace-speed"), "trace-speed", "%v is not above 0; 2 is twice as fast", d.Replay.Speed)
 	for _, f := range []string{"trace-speed", "trace-max-gap"} {
 		c.Needs(b.Has(f) && !b.SelfTimed(), f, "self-timed", "it changes the times of a trace")

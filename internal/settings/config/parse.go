@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"spate/internal/figure"
-	"spate/internal/load/schedule"
 )
 
 // Forever is the grace period that waits for every request in flight.
@@ -40,24 +39,6 @@ func seconds(s float64) (time.Duration, error) {
 		return time.Duration(math.Round(ns)), nil
 	}
 	return 0, errors.New("the time is too long")
-}
-
-// ParseStages reads a staged plan: 30s@2,60s@8 is 2 requests/s for 30 s, then 8 for 60 s.
-func ParseStages(text string) (Stages, error) {
-	stages, err := schedule.ParseStages(text)
-	return Stages(stages), err
-}
-
-// String writes a plan the way ParseStages reads it.
-func (s Stages) String() string { return schedule.Stages(s).String() }
-
-// MarshalText writes the plan as text.
-func (s Stages) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// UnmarshalText reads the plan from text.
-func (s *Stages) UnmarshalText(text []byte) (err error) {
-	*s, err = ParseStages(string(text))
-	return err
 }
 
 // ParseLimit reads one goodput objective, such as ttft:200, on any figure that every request has one of.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"spate/internal/figure"
+	"spate/internal/load/schedule"
 	"spate/internal/rng"
 	"spate/internal/safe/secret"
 )
@@ -95,7 +96,7 @@ func (b *Bench) Each() iter.Seq2[string, *Bench] {
 func (b *Bench) JoinTenants() {
 	own := b.Load
 	b.Load = Load{
-		RequestRate: Float(math.Inf(1)), Burstiness: 1, GracePeriod: own.GracePeriod, AbortOnError: own.AbortOnError,
+		Settings: schedule.Settings{RequestRate: Float(math.Inf(1)), Burstiness: 1}, GracePeriod: own.GracePeriod, AbortOnError: own.AbortOnError,
 		ProbeRate: own.ProbeRate, Seed: own.Seed, RequestIDPrefix: own.RequestIDPrefix,
 	}
 	prompts, slots, rate, longest := 0, 0, 0.0, time.Duration(0)

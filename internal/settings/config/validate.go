@@ -38,7 +38,7 @@ func (b *Bench) Validate() error {
 	b.checkLaunch(c)
 	b.checkModels(c)
 	b.checkLoad(c)
-	b.checkShape(c)
+	b.Arrivals(b.Load.NumPrompts, noTimes).Check(c)
 	b.checkDataset(c)
 	b.checkBody(c)
 	b.checkOutput(c)
@@ -157,52 +157,14 @@ func (b *Bench) checkLoad(c *checker) {
 	allRows := b.Dataset.Kind().AllRows
 	unasked := timed && !b.Has("num-prompts")
 	c.Want(l.NumPrompts > 0 || allRows || unasked, "num-prompts", "%d: at least one request is needed", l.NumPrompts)
-	c.Want(l.RequestRate > 0, "request-rate", "%v is not a rate above 0; use inf for no pacing, or --max-concurrency for a closed loop",
-		float64(l.RequestRate))
-	c.Want(l.Burstiness > 0, "burstiness", "%v is not above 0; 1 is Poisson, inf is constant gaps", float64(l.Burstiness))
-	burst := l.RequestRate.Inf() && l.MaxConcurrency == nil && l.RampUp == "" && len(l.Stages) == 0
-	c.Needs(l.Duration > 0 && l.NumPrompts <= 0 && burst, "duration", "request-rate",
+	c.Needs(l.Duration > 0 && l.NumPrompts <= 0 && l.AtOnce(), "duration", "request-rate",
 		"without a rate, --max-concurrency or --num-prompts it would send without end")
-	c.Needs(l.WarmupDuration > 0 && burst, "warmup-duration", "request-rate",
+	c.Needs(l.WarmupDuration > 0 && l.AtOnce(), "warmup-duration", "request-rate",
 		"all requests leave at once, so there is no load to warm up with; --max-concurrency makes one, and --num-warmups sends a number")
-	c.Want(l.MaxConcurrency == nil || *l.MaxConcurrency > 0, "max-concurrency", "must be at least 1; leave it out for no cap")
 	c.Want(l.NumWarmups >= 0, "num-warmups", "%d is negative", l.NumWarmups)
 	c.Clash(l.NumWarmups > 0 && l.WarmupDuration > 0, "num-warmups", "warmup-duration", "say how long to warm up in one way")
 	c.Want(l.ProbeRate >= 0 && !l.ProbeRate.Inf(), "probe-request-rate", "%v is not a finite rate", float64(l.ProbeRate))
 	c.Want(l.Seed >= 0 && l.Seed <= math.MaxUint32, "seed", "%d is not between 0 and %d", l.Seed, uint32(math.MaxUint32))
-}
-
-// checkShape holds the rules of ramps and stages.
-func (b *Bench) checkShape(c *checker) {
-	l := &b.Load
-	paced := !l.RequestRate.Inf()
-	if len(l.Stages) > 0 {
-		c.Clash(paced, "stages", "request-rate", "each stage has its own rate")
-		c.Clash(l.RampUp != "", "stages", "ramp-up-strategy", "a plan is staged or ramped, not both")
-		c.Clash(l.Duration > 0, "stages", "duration", "the stages already say how long the run is")
-	}
-	if l.Pacing == PacingSlept {
-		c.Clash(len(l.Stages) > 0, "pacing", "stages", "stages are held for set times, which sleeping from one send to the next would miss")
-		c.Clash(l.RampUp != "", "pacing", "ramp-up-strategy", "no client that sleeps from one send to the next has a ramp; leave out --pacing slept")
-		c.Clash(b.SelfTimed(), "pacing", "self-timed", "the trace says when requests go")
-	}
-	if l.RampUp == "" {
-		c.Needs(l.RampStart != nil, "ramp-up-start-rps", "ramp-up-strategy", "linear or exponential")
-		c.Needs(l.RampEnd != nil, "ramp-up-end-rps", "ramp-up-strategy", "linear or exponential")
-		return
-	}
-	c.Clash(paced, "ramp-up-strategy", "request-rate", "the ramp sets the rate")
-	c.Needs(l.RampStart == nil, "ramp-up-strategy", "ramp-up-start-rps", "the rate to begin with")
-	c.Needs(l.RampEnd == nil, "ramp-up-strategy", "ramp-up-end-rps", "the rate to end with")
-	if l.RampStart == nil || l.RampEnd == nil {
-		return
-	}
-	c.Want(*l.RampStart >= 0, "ramp-up-start-rps", "%d is negative", *l.RampStart)
-	c.Want(*l.RampEnd >= 0, "ramp-up-end-rps", "%d is negative", *l.RampEnd)
-	c.Clash(*l.RampStart > *l.RampEnd, "ramp-up-start-rps", "ramp-up-end-rps",
-		fmt.Sprintf("a ramp goes up, and %d is above %d", *l.RampStart, *l.RampEnd))
-	c.Clash(*l.RampStart == 0, "ramp-up-start-rps", "ramp-up-strategy", "a ramp starts above 0 requests per second")
-	c.Needs(l.NumPrompts == 0, "ramp-up-strategy", "num-prompts", "the ramp is spread over that many requests")
 }
 
 func (b *Bench) checkDataset(c *checker) {

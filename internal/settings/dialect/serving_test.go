@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/call"
-	"spate/internal/settings/config"
+	"spate/internal/load/schedule"
 	"spate/internal/settings/flags"
 )
 
@@ -252,21 +252,21 @@ func TestPacing(t *testing.T) {
 	for name, c := range map[string]struct {
 		tool Name
 		line string
-		want config.Pacing
+		want schedule.Pacing
 	}{
-		"sglang":         {SGLang, random + "--request-rate 4", config.PacingSlept},
-		"sglang at once": {SGLang, random + "--request-rate inf", config.PacingSlept},
-		"lmdeploy":       {LMDeploy, random + "--request-rate 4", config.PacingSlept},
-		"lmdeploy multi": {LMDeploy, random + "--multi", config.PacingSlept},
-		"vllm 0.6":       {VLLM6, random + "--request-rate 4", config.PacingSlept},
-		"vllm 0.10":      {VLLM10, random + "--request-rate 4", config.PacingScheduled},
-		"vllm":           {VLLM, random + "--request-rate 4", config.PacingScheduled},
-		"backprop":       {Backprop, "--num_requests 3 --concurrency 2 --vllm_url http://h:1/v1 --api_key k", config.PacingScheduled},
-		"asked for":      {SGLang, random + "--request-rate 4 --pacing scheduled", config.PacingScheduled},
-		"underscored":    {VLLM6, random + "--ramp_up_strategy linear --ramp_up_start_rps 1 --ramp_up_end_rps 3", config.PacingScheduled},
-		"stages":         {LMDeploy, random + "--stages 2s@3", config.PacingScheduled},
-		"trace":          {SGLang, "--dataset-name mooncake --dataset-path x.jsonl", config.PacingScheduled},
-		"trace of vllm":  {VLLM6, "--dataset-name timed_trace --dataset-path x.jsonl", config.PacingScheduled},
+		"sglang":         {SGLang, random + "--request-rate 4", schedule.PacingSlept},
+		"sglang at once": {SGLang, random + "--request-rate inf", schedule.PacingSlept},
+		"lmdeploy":       {LMDeploy, random + "--request-rate 4", schedule.PacingSlept},
+		"lmdeploy multi": {LMDeploy, random + "--multi", schedule.PacingSlept},
+		"vllm 0.6":       {VLLM6, random + "--request-rate 4", schedule.PacingSlept},
+		"vllm 0.10":      {VLLM10, random + "--request-rate 4", schedule.PacingScheduled},
+		"vllm":           {VLLM, random + "--request-rate 4", schedule.PacingScheduled},
+		"backprop":       {Backprop, "--num_requests 3 --concurrency 2 --vllm_url http://h:1/v1 --api_key k", schedule.PacingScheduled},
+		"asked for":      {SGLang, random + "--request-rate 4 --pacing scheduled", schedule.PacingScheduled},
+		"underscored":    {VLLM6, random + "--ramp_up_strategy linear --ramp_up_start_rps 1 --ramp_up_end_rps 3", schedule.PacingScheduled},
+		"stages":         {LMDeploy, random + "--stages 2s@3", schedule.PacingScheduled},
+		"trace":          {SGLang, "--dataset-name mooncake --dataset-path x.jsonl", schedule.PacingScheduled},
+		"trace of vllm":  {VLLM6, "--dataset-name timed_trace --dataset-path x.jsonl", schedule.PacingScheduled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, _ := parse(t, c.tool, strings.Fields(c.line))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"spate/internal/figure"
+	"spate/internal/load/schedule"
 	"spate/internal/load/workload"
 	"spate/internal/pytext"
 	"spate/internal/safe/secret"
@@ -422,8 +423,8 @@ func objectives(p *[]figure.Objective) *value {
 	return v
 }
 
-func stages(p *config.Stages) *value {
-	return parsed(p, "TIME@RATE,...", config.ParseStages, config.Stages.String)
+func stages(p *schedule.Stages) *value {
+	return parsed(p, "TIME@RATE,...", schedule.ParseStages, schedule.Stages.String)
 }
 
 func abort(p *config.Abort) *value {

@@ -105,7 +105,7 @@ func TestCompatSleepsBetweenSends(t *testing.T) {
 				}
 			}
 			var settings config.Bench
-			if err := json.Unmarshal(run.Config, &settings); err != nil || settings.Load.Pacing != config.PacingSlept {
+			if err := json.Unmarshal(run.Config, &settings); err != nil || settings.Load.Pacing != schedule.PacingSlept {
 				t.Errorf("the run's settings say %q, %v", settings.Load.Pacing, err)
 			}
 			if want := "20 requests at 100 per second, each gap slept after the request before"; run.Plan.Text != want {
