@@ -8,32 +8,33 @@ var catalogue = []Figure{
 	{
 		Name: "duration", Unit: Seconds, Label: "duration", Head: "s", Title: "Duration (s)", Meaning: "Benchmark duration in seconds", headline: true,
 		Spelled: map[Tool][]string{VLLM: {"Benchmark duration (s)"}, AIPerf: {"benchmark_duration"}, GuideLLM: {"duration"}},
-		value:   number(func(s *metrics.Summary) float64 { return s.DurationS }),
+		at:      func(s *metrics.Summary) any { return &s.DurationS },
 	},
 	{
 		Name: "completed", Better: Higher, Label: "requests answered", Head: "ok", Title: "Successful Requests", Meaning: "Successful requests", headline: true,
 		Spelled: map[Tool][]string{VLLM: {"Successful requests"}, AIPerf: {"request_count"}, GuideLLM: {"successful"}},
-		value:   whole(func(s *metrics.Summary) int { return s.Completed }),
+		at:      func(s *metrics.Summary) any { return &s.Completed },
 	},
 	{
 		Name: "failed", Better: Lower, Label: "requests failed", Head: "failed", Title: "Failed Requests", Meaning: "Failed requests", headline: true,
 		Spelled: map[Tool][]string{VLLM: {"Failed requests"}, AIPerf: {"error_request_count"}, GuideLLM: {"errored"}},
-		value:   whole(func(s *metrics.Summary) int { return s.Failed }),
+		at:      func(s *metrics.Summary) any { return &s.Failed },
 	},
 	{
 		Name: "total_input_tokens", Label: "input tokens", Title: "Total Input Tokens", Meaning: "Tokens of all prompts", headline: true,
 		Spelled: map[Tool][]string{VLLM: {"Total input tokens"}, AIPerf: {"total_isl"}, GuideLLM: {"prompt_token_count"}},
-		value:   whole(func(s *metrics.Summary) int { return s.TotalInput }),
+		at:      func(s *metrics.Summary) any { return &s.TotalInput },
 	},
 	{
 		Name: "total_output_tokens", Label: "output tokens", Title: "Total Generated Tokens", Meaning: "Tokens of all answers", headline: true,
 		Spelled: map[Tool][]string{VLLM: {"Total generated tokens"}, AIPerf: {"total_osl"}, GuideLLM: {"output_token_count"}},
-		value:   whole(func(s *metrics.Summary) int { return s.TotalOutput }),
+		at:      func(s *metrics.Summary) any { return &s.TotalOutput },
 	},
 	{
 		Name: "request_throughput", Unit: RequestRate, Better: Higher, Label: "request throughput", Head: "req/s", Title: "Req Throughput (req/s)", Meaning: "Requests finished per second",
 		Also: []string{"rps", "throughput"}, headline: true,
 		Spelled: map[Tool][]string{VLLM: {"Request throughput (req/s)"}, AIPerf: {"request_throughput"}, GuideLLM: {"requests_per_second"}},
+		at:      func(s *metrics.Summary) any { return &s.RequestThroughput },
 		value: func(s *metrics.Summary) Value {
 			return Value{V: s.RequestThroughput, OK: true, CI: s.Throughput.RequestCI95}
 		},
@@ -42,12 +43,13 @@ var catalogue = []Figure{
 		Name: "request_goodput", Unit: RequestRate, Better: Higher, Label: "goodput", Head: "good/s", Title: "Req Goodput (req/s)", Meaning: "Requests per second that met the objectives",
 		Also: []string{"goodput"}, headline: true,
 		Spelled: map[Tool][]string{VLLM: {"Request goodput (req/s)"}, AIPerf: {"request_goodput", "goodput"}},
-		value:   perhaps(func(s *metrics.Summary) *float64 { return s.RequestGoodput }),
+		at:      func(s *metrics.Summary) any { return &s.RequestGoodput },
 	},
 	{
 		Name: "output_throughput", Unit: TokenRate, Better: Higher, Label: "output throughput", Head: "out tok/s", Title: "Output Token Throughput (tok/s)", Meaning: "Output tokens per second",
 		Also: []string{"output_token_throughput"}, headline: true,
 		Spelled: map[Tool][]string{VLLM: {"Output token throughput (tok/s)"}, AIPerf: {"output_token_throughput"}, GuideLLM: {"output_tokens_per_second"}},
+		at:      func(s *metrics.Summary) any { return &s.OutputThroughput },
 		value: func(s *metrics.Summary) Value {
 			return Value{V: s.OutputThroughput, OK: true, CI: s.Throughput.OutputCI95}
 		},
@@ -55,17 +57,17 @@ var catalogue = []Figure{
 	{
 		Name: "total_token_throughput", Unit: TokenRate, Better: Higher, Label: "total token throughput", Head: "total tok/s", Title: "Total Token Throughput (tok/s)", Meaning: "Input and output tokens per second", headline: true,
 		Spelled: map[Tool][]string{VLLM: {"Total token throughput (tok/s)", "Total Token throughput (tok/s)"}, SGLang: {"total_throughput"}, AIPerf: {"total_token_throughput"}, GuideLLM: {"tokens_per_second"}},
-		value:   number(func(s *metrics.Summary) float64 { return s.TotalTokenThroughput }),
+		at:      func(s *metrics.Summary) any { return &s.TotalTokenThroughput },
 	},
 	{
 		Name: "max_output_tokens_per_s", Unit: TokenRate, Better: Higher, Label: "peak output throughput", Meaning: "Most chunks within one whole second", headline: true,
 		Spelled: map[Tool][]string{VLLM: {"Peak output token throughput (tok/s)"}},
-		value:   number(func(s *metrics.Summary) float64 { return s.MaxOutputPerS }),
+		at:      func(s *metrics.Summary) any { return &s.MaxOutputPerS },
 	},
 	{
 		Name: "max_concurrent_requests", Label: "peak concurrent requests", Meaning: "Most requests that touch one whole second", headline: true,
 		Spelled: map[Tool][]string{VLLM: {"Peak concurrent requests"}},
-		value:   whole(func(s *metrics.Summary) int { return s.MaxConcurrent }),
+		at:      func(s *metrics.Summary) any { return &s.MaxConcurrent },
 	},
 	{
 		Name: "ttft", Unit: Milliseconds, Better: Lower, Label: "TTFT", Meaning: "Time to first token", headline: true,
@@ -98,7 +100,7 @@ var catalogue = []Figure{
 	},
 	{
 		Name: "unanswered", Better: Lower, Label: "requests without an answer", Head: "failed", Meaning: "Requests that failed, were cut off or never sent",
-		value: whole(func(s *metrics.Summary) int { return s.ErrorAdjusted.Failures }),
+		at: func(s *metrics.Summary) any { return &s.ErrorAdjusted.Failures },
 	},
 	{
 		Name: "goodput_ratio", Unit: Ratio, Better: Higher, Label: "share of good requests", Meaning: "Share of requests that met the objectives", Also: []string{"attainment"},
@@ -114,11 +116,11 @@ var catalogue = []Figure{
 	{
 		Name: "input_throughput", Unit: TokenRate, Better: Higher, Label: "input throughput", Meaning: "Input tokens per second",
 		Spelled: map[Tool][]string{SGLang: {"Input token throughput (tok/s)"}, LMDeploy: {"Input token throughput (tok/s)"}},
-		value:   number(func(s *metrics.Summary) float64 { return s.Throughput.Input }),
+		at:      func(s *metrics.Summary) any { return &s.Throughput.Input },
 	},
 	{
 		Name: "peak_output_tokens_per_s", Unit: TokenRate, Better: Higher, Label: "peak output tokens", Meaning: "Most tokens within any second",
-		value: number(func(s *metrics.Summary) float64 { return s.Throughput.PeakOutput }),
+		at: func(s *metrics.Summary) any { return &s.Throughput.PeakOutput },
 	},
 	{
 		Name: "input_sequence_throughput", Unit: InputRate, Better: Higher, Label: "inputs embedded or ranked", Meaning: "Texts embedded or documents ranked per second",
@@ -157,23 +159,6 @@ var catalogue = []Figure{
 // latency is an entry of a time that only spate reports.
 func latency(name, label, meaning string, dist func(*metrics.Summary) *metrics.Dist) Figure {
 	return Figure{Name: name, Unit: Milliseconds, Better: Lower, Label: label, Meaning: meaning, dist: dist}
-}
-
-func number(of func(*metrics.Summary) float64) func(*metrics.Summary) Value {
-	return func(s *metrics.Summary) Value { return Value{V: of(s), OK: true} }
-}
-
-func whole(of func(*metrics.Summary) int) func(*metrics.Summary) Value {
-	return func(s *metrics.Summary) Value { return Value{V: float64(of(s)), OK: true} }
-}
-
-func perhaps(of func(*metrics.Summary) *float64) func(*metrics.Summary) Value {
-	return func(s *metrics.Summary) Value {
-		if v := of(s); v != nil {
-			return Value{V: *v, OK: true}
-		}
-		return Value{}
-	}
 }
 
 // Share is a ratio of counts; of nothing there is none.

@@ -84,7 +84,8 @@ type Figure struct {
 
 	headline bool // of vLLM's result file, and kept with every result
 	dist     func(*metrics.Summary) *metrics.Dist
-	value    func(*metrics.Summary) Value
+	at       func(*metrics.Summary) any   // the field that holds it: *float64, *int, or **float64 that is nil without one
+	value    func(*metrics.Summary) Value // where the field does not tell all
 }
 
 // All lists the catalogue in the order in which figures are shown.

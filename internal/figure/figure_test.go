@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"spate/internal/call"
 	"spate/internal/judge/metrics"
 )
@@ -26,7 +28,7 @@ func TestEntries(t *testing.T) {
 			}
 			seen[name] = true
 		}
-		if (f.dist == nil) == (f.value == nil) {
+		if (f.dist == nil) == (f.value == nil && f.at == nil) {
 			t.Errorf("%s has a distribution and one number, or neither", f.Name)
 		}
 		if f.Label == "" || f.Meaning == "" {
@@ -250,5 +252,37 @@ func TestCounted(t *testing.T) {
 		if got := Counted(n, "run"); got != want {
 			t.Errorf("%d: %q, want %q", n, got, want)
 		}
+	}
+}
+
+// TestPutIsTheOppositeOfOf takes every headline out of a summary and puts it back.
+func TestPutIsTheOppositeOfOf(t *testing.T) {
+	goodput := 1.5
+	was := metrics.Summary{
+		DurationS: 2, Completed: 3, Failed: 1, TotalInput: 30, TotalOutput: 20, RequestThroughput: 1.5, RequestGoodput: &goodput,
+		OutputThroughput: 10, TotalTokenThroughput: 25, MaxOutputPerS: 12, MaxConcurrent: 2,
+	}
+	for i, d := range []*metrics.Dist{&was.TTFT, &was.TPOT, &was.ITL, &was.E2EL} {
+		k := float64(i + 1)
+		*d = metrics.Dist{N: 3, Mean: k, Median: 2 * k, Std: 3 * k, Min: 4 * k, Max: 5 * k, Percentiles: metrics.Percentiles{{P: 90, Value: 6 * k}, {P: 95, Value: 7 * k}, {P: 99, Value: 8 * k}}}
+	}
+	refs := Headlines("mean", "median", "std", "p90", "p95", "p99")
+	is := was
+	for _, r := range refs {
+		if v := r.Of(&is); !v.OK || v.V == 0 {
+			t.Fatalf("%s is %+v: this test does not cover it", r.Key(), v)
+		}
+		if r.Put(&is, 0); r.Of(&is).V != 0 {
+			t.Errorf("%s stays %v", r.Key(), r.Of(&is).V)
+		}
+	}
+	for _, r := range refs {
+		if r.Of(&was).V == 0 {
+			t.Errorf("taking %s out of a copy changed the summary it was copied from", r.Key())
+		}
+		r.Put(&is, r.Of(&was).V)
+	}
+	if diff := cmp.Diff(was, is); diff != "" {
+		t.Errorf("put back (-was +is):\n%s", diff)
 	}
 }

@@ -180,10 +180,61 @@ func (r Ref) Of(s *metrics.Summary) Value {
 	switch {
 	case r.Figure == nil:
 		return Value{}
-	case r.dist == nil:
+	case r.dist != nil:
+		return r.of(r.dist(s))
+	case r.value != nil:
 		return r.value(s)
 	}
-	return r.of(r.dist(s))
+	switch at := r.at(s).(type) {
+	case *float64:
+		return Value{V: *at, OK: true}
+	case *int:
+		return Value{V: float64(*at), OK: true}
+	case **float64:
+		if *at != nil {
+			return Value{V: **at, OK: true}
+		}
+	}
+	return Value{}
+}
+
+// Put writes the number into a summary: for stores, which keep a run's figures apart from the rest of its summary. It
+// does nothing where a number is computed from others, or is a percentile that the summary does not have.
+func (r Ref) Put(s *metrics.Summary, v float64) {
+	switch {
+	case r.Figure == nil:
+	case r.dist != nil:
+		r.put(r.dist(s), v)
+	case r.at != nil:
+		switch at := r.at(s).(type) {
+		case *float64:
+			*at = v
+		case *int:
+			*at = int(v)
+		case **float64:
+			*at = &v
+		}
+	}
+}
+
+func (r Ref) put(d *metrics.Dist, v float64) {
+	switch r.Stat {
+	case "mean":
+		d.Mean = v
+	case "median":
+		d.Median = v
+	case "std":
+		d.Std = v
+	case "min":
+		d.Min = v
+	case "max":
+		d.Max = v
+	default:
+		if i := slices.IndexFunc(d.Percentiles, func(q metrics.Quantile) bool { return q.P == r.P }); i >= 0 {
+			d.Percentiles = slices.Clone(d.Percentiles) // whoever else has the summary keeps its own
+			d.Percentiles[i].Value = v
+		}
+	}
 }
 
 // of reads a distribution. Intervals are by bootstrap where there is one, else by order statistics.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"spate/internal/figure"
 	"spate/internal/result"
 	"spate/internal/settings/config"
 )
@@ -118,36 +119,77 @@ func (s *Store) Entries(ctx context.Context, items []Item) ([]result.Entry, erro
 	return out, nil
 }
 
-// document is the part of a row that only whole entries need.
-type document struct{ config, environment, entry string }
+// rest is what only whole entries need of a result.
+type rest struct {
+	config, environment, document string
+	figures                       [2]result.Figures // those of the catalogue, and others
+}
 
-func (s *Store) documents(ctx context.Context, items []Item) (map[string]document, error) {
+func (s *Store) documents(ctx context.Context, items []Item) (map[string]*rest, error) {
 	in, ids := idList(items)
-	docs := map[string]document{}
+	docs := map[string]*rest{}
 	err := s.each(ctx, s.db, "SELECT id, config, environment, entry FROM spate_runs WHERE id IN "+in, ids, func(rows *sql.Rows) error {
 		var id string
-		var d document
-		err := rows.Scan(&id, &d.config, &d.environment, &d.entry)
+		d := &rest{}
+		err := rows.Scan(&id, &d.config, &d.environment, &d.document)
 		docs[id] = d
 		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = s.figures(ctx, "run IN "+in, ids, func(id string, extra int, f result.Figure) {
+		if d := docs[id]; d != nil { // else it was put since
+			d.figures[extra&1] = append(d.figures[extra&1], f)
+		}
 	})
 	return docs, err
 }
 
+// figures reads figures in their order.
+func (s *Store) figures(ctx context.Context, where string, args []any, each func(id string, extra int, f result.Figure)) error {
+	query := "SELECT run, extra, name, text, value, origin FROM spate_figures WHERE " + where + " ORDER BY run, extra, place"
+	return s.each(ctx, s.db, query, args, func(rows *sql.Rows) error {
+		var id string
+		var extra int
+		var f result.Figure
+		var value *float64
+		err := rows.Scan(&id, &extra, &f.Name, &f.Text, &value, &f.From)
+		switch {
+		case value != nil:
+			f.Value = *value
+		default: // a word, or digits that are more than a float can hold
+			printed := result.NewPrinted(f.Name, f.Text, f.From)
+			if _, ok := printed.Float(); ok {
+				printed = result.NewWord(f.Name, f.Text, f.From)
+			}
+			f = printed
+		}
+		each(id, extra, f)
+		return err
+	})
+}
+
 // entry puts a row together again.
-func (s *Store) entry(it *Item, doc document) (result.Entry, error) {
-	e, err := result.DecodeEntry([]byte(doc.entry))
+func (s *Store) entry(it *Item, r *rest) (result.Entry, error) {
+	e, err := result.DecodeEntry([]byte(r.document))
 	if err != nil {
 		return result.Entry{}, err
 	}
 	e.ID, e.Key, e.Labels = it.ID, it.Key, maps.Clone(it.Labels)
+	e.Metrics, e.Extra = r.figures[0], r.figures[1]
 	if e.Run == nil {
 		if it.Source != "" {
 			e.Source.File = it.Source
 		}
 		return e, nil
 	}
-	e.Run.Config, e.Run.Environment = raw(doc.config), raw(doc.environment)
+	for _, f := range e.Metrics {
+		if ref, err := figure.Find(f.Name); err == nil {
+			ref.Put(&e.Run.Summary, f.Value)
+		}
+	}
+	e.Run.Config, e.Run.Environment = raw(r.config), raw(r.environment)
 	e.Run.Dir = ""
 	if s.Records(it) == RecordsHere {
 		e.Run.Dir = it.Folder

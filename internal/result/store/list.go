@@ -151,30 +151,14 @@ func (s *Store) decorate(ctx context.Context, items []Item) error {
 		if err != nil {
 			return err
 		}
-		err = s.each(ctx, s.db, "SELECT run, name, text, value FROM spate_figures"+
-			" WHERE extra = 0 AND run IN "+in+" ORDER BY run, place", ids, func(rows *sql.Rows) error {
-			var run string
-			f, err := scanFigure(rows, &run)
-			at[run].Figures = append(at[run].Figures, f)
-			return err
+		err = s.figures(ctx, "extra = 0 AND run IN "+in, ids, func(id string, _ int, f result.Figure) {
+			at[id].Figures = append(at[id].Figures, f)
 		})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// scanFigure reads a figure. One without a value is a word or too large for a float.
-func scanFigure(rows *sql.Rows, run *string) (result.Figure, error) {
-	var f result.Figure
-	var value *float64
-	err := rows.Scan(run, &f.Name, &f.Text, &value)
-	if value == nil {
-		return result.NewWord(f.Name, f.Text, ""), err
-	}
-	f.Value = *value
-	return f, err
 }
 
 func idList(items []Item) (in string, ids []any) {

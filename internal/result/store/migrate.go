@@ -7,17 +7,25 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"spate/internal/result"
 )
 
 // migrations lead from an empty database to the schema of this version, one after the other. A store's
 // version is how many it has seen. One that has shipped never changes, and none leads back.
-var migrations = []string{runsSchema, hostSchema}
+var migrations = []string{runsSchema, hostSchema, figuresSchema}
 
 //go:embed migrations/0001_runs.sql
 var runsSchema string
 
 //go:embed migrations/0002_host.sql
 var hostSchema string
+
+//go:embed migrations/0003_figures.sql
+var figuresSchema string
+
+// figuresVersion is the first schema in which entries have no figures of their own.
+const figuresVersion = 3
 
 // version is the schema's, 0 in an empty database.
 func (s *Store) version(ctx context.Context, q querier) (int, error) {
@@ -70,6 +78,11 @@ func (s *Store) advance(ctx context.Context, tx *sql.Tx) error {
 			return fmt.Errorf("bring its schema from %d to %d: %w", i, i+1, err)
 		}
 	}
+	if have > 0 && have < figuresVersion {
+		if err := s.moveFigures(ctx, tx); err != nil {
+			return fmt.Errorf("bring its figures to schema %d: %w", figuresVersion, err)
+		}
+	}
 	switch {
 	case have == 0:
 		err = s.script(ctx, tx, fmt.Sprintf("CREATE TABLE spate_schema (version BIGINT NOT NULL);\nINSERT INTO spate_schema VALUES (%d);", len(migrations)))
@@ -93,4 +106,44 @@ func (s *Store) script(ctx context.Context, tx *sql.Tx, text string) error {
 		}
 	}
 	return nil
+}
+
+// moveFigures takes the figures out of the entries that earlier versions wrote, and writes their rows anew. Entries
+// that cannot be read stay as they are.
+func (s *Store) moveFigures(ctx context.Context, tx *sql.Tx) error {
+	var ids []string
+	err := s.each(ctx, tx, "SELECT id FROM spate_runs", nil, func(rows *sql.Rows) error {
+		var id string
+		err := rows.Scan(&id)
+		ids = append(ids, id)
+		return err
+	})
+	for _, id := range ids {
+		if err == nil {
+			err = s.moveFiguresOf(ctx, tx, id)
+		}
+	}
+	return err
+}
+
+func (s *Store) moveFiguresOf(ctx context.Context, tx *sql.Tx, id string) error {
+	var doc string
+	err := s.each(ctx, tx, "SELECT entry FROM spate_runs WHERE id = ?", []any{id}, func(rows *sql.Rows) error { return rows.Scan(&doc) })
+	if err != nil {
+		return err
+	}
+	e, err := result.DecodeEntry([]byte(doc))
+	if err != nil {
+		return nil //nolint:nilerr // nor could it be read before
+	}
+	if doc, err = document(e); err != nil {
+		return err
+	}
+	if err := s.exec(ctx, tx, "UPDATE spate_runs SET entry = ? WHERE id = ?", doc, id); err != nil {
+		return err
+	}
+	if err := s.exec(ctx, tx, "DELETE FROM spate_figures WHERE run = ?", id); err != nil {
+		return err
+	}
+	return s.fillFigures(ctx, tx, id, &e)
 }

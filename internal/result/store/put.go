@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/figure"
 	"spate/internal/result"
 	"spate/internal/safe/secret"
 )
@@ -58,20 +59,18 @@ func (s *Store) PutAll(ctx context.Context, entries []result.Entry) ([]Kept, err
 // row is an entry as the tables hold it.
 type row struct {
 	Item
-	base                       string // what the id begins with
-	config, environment, entry string
-	extra                      result.Figures
-	files                      bool // its folder or source is there
+	base                          string // what the id begins with
+	config, environment, document string
+	entry                         *result.Entry // for its figures
+	files                         bool          // its folder or source is there
 }
 
 func (s *Store) newRow(e *result.Entry) (row, error) {
-	r := row{Item: describe(e), extra: e.Extra}
+	r := row{Item: describe(e), entry: e}
 	r.Host, r.Added = s.host, time.Now()
 	if r.base = r.Key[:12]; e.ID != "" && e.Format == result.FormatSpate {
 		r.base = clean(e.ID)
 	}
-	bare := *e
-	bare.Key = r.Key
 	if e.Run == nil {
 		r.Source = clean(e.Source.File) // a file, or standard input
 		if path := absolute(r.Source); exists(path) {
@@ -81,16 +80,28 @@ func (s *Store) newRow(e *result.Entry) (row, error) {
 		r.Folder = absolute(e.Run.Dir)
 		r.files = r.Folder != "" && exists(r.Folder)
 		r.config, r.environment = discreet(e.Run.Config), discreet(e.Run.Environment)
+	}
+	var err error
+	r.document, err = document(*e)
+	return r, err
+}
+
+// document is what an entry has besides what stands in other columns and tables: figures, settings and environment.
+func document(e result.Entry) (string, error) {
+	e.Key = result.Identity(&e)
+	if e.Run != nil {
 		run := *e.Run
 		run.Config, run.Environment = nil, nil
-		bare.Run = &run
+		for _, f := range e.Metrics {
+			if ref, err := figure.Find(f.Name); err == nil {
+				ref.Put(&run.Summary, 0) // see entry, which puts it back
+			}
+		}
+		e.Run = &run
 	}
-	entry, err := result.Encode(&bare)
-	if err != nil {
-		return row{}, err
-	}
-	r.entry = discreet(entry)
-	return r, nil
+	e.Metrics, e.Extra = nil, nil
+	doc, err := result.Encode(&e)
+	return discreet(doc), err
 }
 
 // absolute is a path that still leads there from another working folder.
@@ -203,28 +214,38 @@ func (s *Store) insert(ctx context.Context, tx *sql.Tx, r *row) error {
 	err := s.fill(ctx, tx, "spate_runs (id, identity, name, format, tool, state, verdict, model, engine, backend, gpu, started, added,"+
 		" command, folder, source, line, config, environment, entry, host, error)", [][]any{{
 		r.ID, r.Key, r.Name, r.Format, r.Tool, r.State, r.Verdict, r.Model, r.Engine, r.Backend, r.GPU, started, r.Added.UnixMicro(),
-		r.Command, r.Folder, r.Source, r.Line, r.config, r.environment, r.entry, r.Host, r.Error,
+		r.Command, r.Folder, r.Source, r.Line, r.config, r.environment, r.document, r.Host, r.Error,
 	}})
 	if err != nil {
 		return err
 	}
-	var labels, figures [][]any
+	var labels [][]any
 	for _, name := range slices.Sorted(maps.Keys(r.Labels)) {
 		labels = append(labels, []any{r.ID, clean(name), clean(r.Labels[name])})
 	}
-	for extra, list := range []result.Figures{r.Figures, r.extra} {
+	if err := s.fill(ctx, tx, "spate_labels (run, name, value)", labels); err != nil {
+		return err
+	}
+	return s.fillFigures(ctx, tx, r.ID, r.entry)
+}
+
+// fillFigures writes the figures of an entry.
+func (s *Store) fillFigures(ctx context.Context, tx *sql.Tx, id string, e *result.Entry) error {
+	var rows [][]any
+	for extra, list := range []result.Figures{e.Metrics, e.Extra} {
 		for place, f := range list {
 			var value any
 			if v, ok := f.Float(); ok {
 				value = v
 			}
-			figures = append(figures, []any{r.ID, extra, place, clean(f.Name), clean(f.Text), value})
+			text := clean(f.Text)
+			if f.Word {
+				text = secret.Text(text)
+			}
+			rows = append(rows, []any{id, extra, place, clean(f.Name), text, value, secret.Text(clean(f.From))})
 		}
 	}
-	if err := s.fill(ctx, tx, "spate_labels (run, name, value)", labels); err != nil {
-		return err
-	}
-	return s.fill(ctx, tx, "spate_figures (run, extra, place, name, text, value)", figures)
+	return s.fill(ctx, tx, "spate_figures (run, extra, place, name, text, value, origin)", rows)
 }
 
 // fill inserts rows, many in one statement: over a network each statement is a journey.
