@@ -132,7 +132,7 @@ func (t *tenant) printSchedule(row func(string, string, ...any)) {
 	sum := t.load.plan.Summary()
 	switch {
 	case sum.Closed && t.load.plan.Until > 0:
-		row("expected time", "%v and what the last requests take", t.load.plan.Until)
+		row("expected time", "%v and the time of the last requests", t.load.plan.Until)
 		return
 	case sum.Closed:
 		row("expected time", "until %d requests are done, %d at a time", sum.Count, t.load.plan.Slots)
@@ -143,7 +143,7 @@ func (t *tenant) printSchedule(row func(string, string, ...any)) {
 	}
 	row("first due", "%v", sum.First.Round(time.Millisecond))
 	row("last due", "%v (%d requests, %.2f per second)", sum.Last.Round(time.Millisecond), sum.Count, sum.MeanRate)
-	row("expected time", "%v and what the last requests take", max(sum.Last, t.load.plan.Until).Round(time.Millisecond))
+	row("expected time", "%v and the time of the last requests", max(sum.Last, t.load.plan.Until).Round(time.Millisecond))
 	most := 0
 	for _, n := range sum.PerBar {
 		most = max(most, n)

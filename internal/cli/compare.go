@@ -93,7 +93,7 @@ there is one for the host, server and workload: a difference below it is no diff
 	f.StringVar(&o.by, "by", "", "compare the values of one `setting` under equal conditions: backend, gpu, version, a label or a server flag; --baseline is then one of its values")
 	f.StringVar(&o.regression, "max-regression", "", "how much worse any metric may get, such as 5%")
 	f.StringArrayVar(&o.thresholds, "threshold", nil, "how much worse one metric, or one latency, may get: mean_ttft_ms=10%, tpot=5%; may be repeated")
-	f.BoolVar(&o.failUnsure, "fail-unsure", false, "the gate also fails where more than is allowed could have gone unseen")
+	f.BoolVar(&o.failUnsure, "fail-unsure", false, "the gate also fails where more than is allowed could have been missed")
 	f.StringVar(&o.format, "format", "text", "text, json, markdown, junit, or github (annotations and a summary)")
 	f.StringSliceVar(&o.metrics, "metrics", nil, "metrics to compare, such as ttft,p90_tpot_ms,output_throughput")
 	f.StringVar(&o.margin, "margin", "2%", "differences within it count as the same")

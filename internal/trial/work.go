@@ -58,7 +58,7 @@ func Open(dir string) (*Work, error) {
 		return nil, fmt.Errorf("open lock of %s: %w", dir, err)
 	}
 	if err := lock(w.lock); err != nil {
-		return nil, errors.Join(fmt.Errorf("another spate is at work in %s: %w", dir, err), w.lock.Close())
+		return nil, errors.Join(fmt.Errorf("another spate process is using %s: %w", dir, err), w.lock.Close())
 	}
 	if err := w.openJournal(filepath.Join(dir, JournalFile)); err != nil {
 		return nil, errors.Join(err, w.Close())

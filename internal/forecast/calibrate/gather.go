@@ -141,7 +141,7 @@ func (r *Reader) evidence(in *Material, paths []string) error {
 	r.Note("rows: %d of %d results; steps: %d", len(found.File.Rows), found.Results, steps)
 	switch {
 	case found.Results == 0 && steps == 0:
-		return fmt.Errorf("nothing to calibrate with in %s: neither results nor steps of an engine (spate import shows what is read)", strings.Join(paths, ", "))
+		return fmt.Errorf("nothing to calibrate from in %s: neither results nor steps of an engine (spate import shows what is read)", strings.Join(paths, ", "))
 	case len(found.File.Rows) == 0 && len(found.Steps) == 0:
 		return errors.New("every result was left out; the lines above say why, and which flag helps")
 	}

@@ -387,7 +387,7 @@ func (r *Regression) params() []profile.Param {
 			e.Free = true
 			e.Low, e.High = e.Value-2*r.Params[at].SD, e.Value+2*r.Params[at].SD
 		} else {
-			e.Note = "the engine's log does not determine this; it is what is expected. To fit it, add " + q.Why
+			e.Note = "the engine's log does not determine this parameter, so its expected value is used. To fit it, add " + q.Why
 		}
 		list = append(list, e)
 	}

@@ -54,7 +54,7 @@ func Collect(entries []result.Entry, logs []*Log, given Given) (*Found, error) {
 	c.rest()
 	c.doubt()
 	if given.Name != "" && len(c.groups) > 1 {
-		return nil, fmt.Errorf("the results are of %d servers, so one name does not do: %s", len(c.groups), strings.Join(c.names(), ", "))
+		return nil, fmt.Errorf("the results are of %d servers, and --name names only one: %s", len(c.groups), strings.Join(c.names(), ", "))
 	}
 	if err := c.found.File.Complete(); err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (c *collector) doubt() {
 			}
 			for _, name := range []string{"output_throughput", "mean_ttft_ms", "mean_tpot_ms"} {
 				if x, y := a.Metrics[name], b.Metrics[name]; x > 0 && y > 0 && max(x/y, y/x) > apart {
-					c.note("%s and %s sent the same to %s and differ by more than half in %s: if these are different servers, calibrate them apart", b.ID, a.ID, a.Group, name)
+					c.note("%s and %s sent the same to %s and differ by more than half in %s: if these are different servers, calibrate them separately", b.ID, a.ID, a.Group, name)
 					return
 				}
 			}
@@ -197,7 +197,7 @@ func usableResult(e *result.Entry) error {
 		asked = max(asked, float64(enginelog.Whole(r.Context.Text("num_prompts"))))
 	}
 	if ok && asked > 0 && (asked-done)/asked > maxFailed {
-		return fmt.Errorf("%.0f of %.0f requests failed: such a run does not tell a server's speed", asked-done, asked)
+		return fmt.Errorf("%.0f of %.0f requests failed: such a run does not show a server's speed", asked-done, asked)
 	}
 	return nil
 }
@@ -211,7 +211,7 @@ func (c *collector) process(e *result.Entry, row *predict.Row) string {
 		return fmt.Sprintf("%s:%d", e.Source.File, f.Line)
 	}
 	if len(row.Workload.Sent) == 0 && row.Workload.Dataset == "random" && strings.HasPrefix(row.Workload.Client, "vllm") {
-		c.note("runs are taken to begin with an empty prefix cache each: where one server process served them all, say --one-server")
+		c.note("each run is assumed to begin with an empty prefix cache: if one server process served them all, give --one-server")
 	}
 	return ""
 }
@@ -316,10 +316,10 @@ var datasets = []string{"random", "sharegpt", "sonnet", "fixed"}
 // lengths fills in the tokens of prompts and answers.
 func (q *question) lengths(w *predict.Workload) error {
 	if w.Dataset == "" {
-		return fmt.Errorf("what its prompts were is not in the text: say --dataset-name (%s)", strings.Join(datasets, ", "))
+		return fmt.Errorf("the kind of its prompts is not in the text: give --dataset-name (%s)", strings.Join(datasets, ", "))
 	}
 	if !slices.Contains(datasets, w.Dataset) {
-		return fmt.Errorf("dataset %s spreads its lengths in a way that totals do not tell; spate's own run folders do", w.Dataset)
+		return fmt.Errorf("the lengths of dataset %s cannot be computed from totals; spate's own run folders have them", w.Dataset)
 	}
 	var ok bool
 	if w.Input, ok = q.count("input_len"); !ok {
@@ -329,10 +329,10 @@ func (q *question) lengths(w *predict.Workload) error {
 		w.Output = q.given.Output
 	}
 	if w.In == 0 && w.Input == 0 {
-		return fmt.Errorf("the length of its prompts is not in the text: say --input-len")
+		return fmt.Errorf("the length of its prompts is not in the text: give --input-len")
 	}
 	if w.Out == 0 && w.Output == 0 {
-		return fmt.Errorf("the length of its answers is not in the text: say --output-len")
+		return fmt.Errorf("the length of its answers is not in the text: give --output-len")
 	}
 	for _, name := range []string{"random_prefix_len", "sonnet_prefix_len", "prefix_len"} {
 		if n := enginelog.Whole(q.arg(name)); n > 0 && strings.HasPrefix(name, w.Dataset) {
@@ -381,7 +381,7 @@ func (q *question) arrivals(w *predict.Workload) error {
 	case q.given.Slots > 0:
 		text = "inf"
 	default:
-		return fmt.Errorf("its request rate is not in the text: say --request-rate (a number, or inf for all at once) or --max-concurrency")
+		return fmt.Errorf("its request rate is not in the text: give --request-rate (a number, or inf for all at once) or --max-concurrency")
 	}
 	if !capped && q.args == nil {
 		slots = q.given.Slots

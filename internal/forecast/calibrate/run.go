@@ -307,7 +307,7 @@ func (fam *Family) record(g *group, fit *Fit) []profile.Param {
 			e.Low, e.High = min(e.Low, values[i]), max(e.High, values[i])
 		}
 		if fit.Held[i] {
-			e.Note = "the rows do not determine this; it is what is expected. To fit it, add " + q.Why
+			e.Note = "the rows do not determine this parameter, so its expected value is used. To fit it, add " + q.Why
 		}
 		list = append(list, e)
 	}

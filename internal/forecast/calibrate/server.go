@@ -152,7 +152,7 @@ func (c *collector) facts(s *enginelog.Start) (profile.Facts, error) {
 	f.TP = max(f.TP, 1)
 	f.GPUs = f.TP
 	if g.Model != "" && set.Model != "" && !strings.EqualFold(path.Base(g.Model), path.Base(set.Model)) {
-		c.note("the model is taken to be %s, as --model says; the text calls it %s", g.Model, set.Model)
+		c.note("the model is %s, as --model says; the text calls it %s", g.Model, set.Model)
 	}
 	if err := plainServer(&set); err != nil {
 		return f, err
@@ -189,7 +189,7 @@ func plainServer(set *engineconf.Settings) error {
 	case set.DP > 1:
 		return fmt.Errorf("its server has %d replicas, and a profile is of one", set.DP)
 	case set.Spec != "":
-		return fmt.Errorf("its server speculates, which profiles do not have yet")
+		return fmt.Errorf("its server uses speculative decoding, which profiles do not have yet")
 	}
 	return nil
 }
@@ -205,25 +205,25 @@ func (c *collector) complete(f *profile.Facts) error {
 			missing = append(missing, errors.New(text))
 		}
 	}
-	miss(f.Engine == "", "which engine served it is not in the text: say --engine ("+strings.Join(catalog.EngineNames(), ", ")+")")
+	miss(f.Engine == "", "its engine is not in the text: give --engine ("+strings.Join(catalog.EngineNames(), ", ")+")")
 	if strings.EqualFold(f.GPU, unknown) || strings.EqualFold(f.Model, unknown) {
 		f.GPU, f.Model, f.GPUs = "", "", 0
 		f.Note = cmp.Or(f.Note, "model or GPU unknown: fitted without physics")
 		return joined(missing...)
 	}
-	miss(f.Model == "", "its model is not in the text: say --model (or --model unknown to fit without physics)")
-	miss(f.GPU == "", "its GPU is not in the text: say --gpu (or --gpu unknown to fit without physics)")
-	miss(f.Version == "" && f.Engine == "vllm", "the engine's version is not in the text, and its scheduler depends on it: say --engine-version")
+	miss(f.Model == "", "its model is not in the text: give --model (or --model unknown to fit without physics)")
+	miss(f.GPU == "", "its GPU is not in the text: give --gpu (or --gpu unknown to fit without physics)")
+	miss(f.Version == "" && f.Engine == "vllm", "the engine's version is not in the text, and its scheduler depends on it: give --engine-version")
 	if err := joined(missing...); err != nil {
 		return err
 	}
 	m, err := catalog.FindModel(f.Model)
 	if err != nil {
-		return fmt.Errorf("its model: %w; say --model", err)
+		return fmt.Errorf("its model: %w; give --model", err)
 	}
 	gpu, err := catalog.FindGPU(f.GPU)
 	if err != nil {
-		return fmt.Errorf("its GPU: %w; say --gpu", err)
+		return fmt.Errorf("its GPU: %w; give --gpu", err)
 	}
 	f.Model, f.GPU, f.DType = m.Name, gpu.Name, string(m.Quant)
 	return nil

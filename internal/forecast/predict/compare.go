@@ -95,7 +95,7 @@ func Compare(l *Load, prof *profile.Profile, seed uint64, measured Metrics) (*Co
 		return c, nil
 	}
 	if prof.Computed() {
-		c.Reasons = []string{"the profile is computed from a datasheet, and has no coefficients to hold responsible: spate calibrate makes one from rows of this server"}
+		c.Reasons = []string{"the profile is computed from a datasheet and has no fitted coefficients to compare: spate calibrate makes one from rows of this server"}
 		return c, nil
 	}
 	c.Reasons, err = explain(l, prof, seed, measured, gap)

@@ -36,7 +36,7 @@ func NewLoad(c *config.Bench, p Prompts) (*Load, error) {
 		return nil, fmt.Errorf("--num-prompts has to be between 1 and %d for a prediction", maxPrompts)
 	}
 	if c.Dataset.Kind().Talks {
-		return nil, errors.New("conversations are not predicted: what a turn asks depends on the answer before")
+		return nil, errors.New("conversations are not predicted: what a turn sends depends on the answer before it")
 	}
 	l := &Load{Rate: float64(c.Load.RequestRate), Seed: uint64(c.Load.Seed), Grace: c.Load.GracePeriod, source: newSource(c, p)}
 	n, times, err := l.source.count()
@@ -68,7 +68,7 @@ func (l *Load) schedule(plan *schedule.Plan, n int) error {
 		times = append(times, at)
 	}
 	if len(times) == 0 {
-		return errors.New("nobody would send a request: the time is over before the first is due")
+		return errors.New("no request would be sent: the time ends before the first is due")
 	}
 	if err := l.take(len(times)); err != nil {
 		return err

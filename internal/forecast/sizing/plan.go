@@ -143,13 +143,13 @@ func (o *Options) check() error {
 	for _, ob := range o.Objectives {
 		switch {
 		case ob.Stat == "":
-			return fmt.Errorf("objective %q: plans take latencies such as p99_ttft<500ms; how much is served is given by the rate", ob.Text)
+			return fmt.Errorf("objective %q: plans take latencies such as p99_ttft<500ms; the throughput follows from the rate", ob.Text)
 		case !slices.Contains(figure.Latencies(), ob.Metric):
 			return fmt.Errorf("objective %q: plans take %s, and the simulator has no %s", ob.Text, strings.Join(figure.Latencies(), ", "), ob.Metric)
 		case ob.Op != "<" && ob.Op != "<=":
 			return fmt.Errorf("objective %q: plans take upper bounds on latencies, with <", ob.Text)
 		case ob.Bound == 0:
-			return fmt.Errorf("objective %q: nothing takes less than no time", ob.Text)
+			return fmt.Errorf("objective %q: the bound must be above 0", ob.Text)
 		}
 	}
 	return nil

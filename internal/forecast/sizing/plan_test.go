@@ -244,7 +244,7 @@ func TestRefusals(t *testing.T) {
 		want   string
 	}{
 		"unknown hardware": {func(p *profile.Profile) { p.Engine.GPU = "" }, "unknown"},
-		"disaggregated":    {func(p *profile.Profile) { p.Engine.Disagg = &profile.Disagg{} }, "separates prompts from decoding"},
+		"disaggregated":    {func(p *profile.Profile) { p.Engine.Disagg = &profile.Disagg{} }, "separate engines for prompts and decoding"},
 		"another engine":   {func(p *profile.Profile) { p.Engine.Engine = "sglang" }, "sglang"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -271,9 +271,9 @@ func TestMistakes(t *testing.T) {
 		want   string
 	}{
 		"no rate":      {func(o *Options) { o.Rate = 0 }, "rate 0"},
-		"throughput":   {func(o *Options) { o.Objectives = objectives(t, "request_throughput>5") }, "given by the rate"},
+		"throughput":   {func(o *Options) { o.Objectives = objectives(t, "request_throughput>5") }, "follows from the rate"},
 		"lower bound":  {func(o *Options) { o.Objectives = objectives(t, "p99_ttft>5ms") }, "upper bounds"},
-		"zero":         {func(o *Options) { o.Objectives = objectives(t, "p99_ttft<0ms") }, "no time"},
+		"zero":         {func(o *Options) { o.Objectives = objectives(t, "p99_ttft<0ms") }, "must be above 0"},
 		"no profile":   {func(o *Options) { o.Servers = nil }, "needs a profile"},
 		"few requests": {func(o *Options) { o.Load = load(5, 10, 10) }, "too few"},
 		"one token":    {func(o *Options) { o.Load, o.Objectives = load(50, 10, 1), objectives(t, "p99_tpot<5ms") }, "have no tpot"},

@@ -47,9 +47,9 @@ func FromProfile(p *profile.Profile, seed uint64) (*Server, error) {
 	f := &p.Engine
 	switch {
 	case p.Cost.Disagg != nil || f.Disagg != nil:
-		return nil, errors.New("it separates prompts from decoding, and nothing says how many engines of each kind another rate needs")
+		return nil, errors.New("it has separate engines for prompts and decoding, and it is not known how many of each another rate needs")
 	case !f.Known():
-		return nil, errors.New("its model or GPU is unknown, so GPUs cannot be counted nor another size computed")
+		return nil, errors.New("its model or GPU is unknown, so GPUs cannot be counted and other sizes cannot be computed")
 	case f.Engine != "vllm":
 		return nil, fmt.Errorf("its engine is %s, and plans are made for vllm", f.Engine)
 	}

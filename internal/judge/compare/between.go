@@ -68,7 +68,7 @@ func (w *between) describe() string {
 func (w *between) metric(d def) contrast {
 	a, b := logValues(w.a, d.name), logValues(w.b, d.name)
 	if len(a) < len(w.a) || len(b) < len(w.b) {
-		return contrast{none: "not every run has it above zero"}
+		return contrast{none: "not every run has a value above zero"}
 	}
 	switch {
 	case w.rounds:
@@ -98,7 +98,7 @@ func lone(many []float64) contrast {
 func Rounds(gains []float64, margin float64) Metric {
 	mean := stats.Mean(gains)
 	t := &test{def: def{higher: true}, m: Metric{Higher: true, A: 1, B: math.Exp(mean)}, margin: math.Log1p(margin), tail: enoughTail}
-	t.contrast = contrast{est: mean, none: "one round shows no scatter"}
+	t.contrast = contrast{est: mean, none: "one round does not show how much runs differ"}
 	if len(gains) > 1 {
 		s := runScatter(gains)
 		t.contrast = contrast{est: mean, se: s.se, df: s.df}

@@ -320,7 +320,7 @@ func TestFewRequests(t *testing.T) {
 	}
 	s.requests = 100
 	c = compared(t, s.run(t, "a", 1), s.run(t, "b", 2), Options{})
-	if m := row(t, c, "p99_ttft_ms"); m.Verdict != CannotTell || !strings.Contains(m.Why, "from 299 on") {
+	if m := row(t, c, "p99_ttft_ms"); m.Verdict != CannotTell || !strings.Contains(m.Why, "at least 299") {
 		t.Errorf("p99 of 100 requests: %s because %q", m.Verdict, m.Why)
 	}
 }
@@ -465,7 +465,7 @@ func TestNoiseRefusals(t *testing.T) {
 	if _, err := n.Learn([]Sample{s.run(t, "a", 1)}, time.Time{}); err == nil {
 		t.Error("learned from one run")
 	}
-	if _, err := n.Learn([]Sample{ttftBlock(t, "a", "1.00"), ttftBlock(t, "b", "1.00")}, time.Time{}); err == nil || !strings.Contains(err.Error(), "no run of spate") {
+	if _, err := n.Learn([]Sample{ttftBlock(t, "a", "1.00"), ttftBlock(t, "b", "1.00")}, time.Time{}); err == nil || !strings.Contains(err.Error(), "not a run of spate") {
 		t.Errorf("learned from blocks: %v", err)
 	}
 	for want, change := range map[string]func(*result.Run){
@@ -565,11 +565,11 @@ func TestUntoldMetricsAreCountedAlike(t *testing.T) {
 	}
 	rep := &Report{Comparisons: []Comparison{c}}
 	rep.Hold(Thresholds{{Max: 0.05}}, false)
-	if want := "unseen on mean_ttft_ms, p99_ttft_ms (2 of the 3 metrics that cannot be told); with --fail-unsure this fails"; !strings.HasSuffix(rep.Gate.Why, want) {
+	if want := "missed on mean_ttft_ms, p99_ttft_ms (2 of the 3 metrics without a verdict); with --fail-unsure this fails"; !strings.HasSuffix(rep.Gate.Why, want) {
 		t.Errorf("gate: %q, want %q", rep.Gate.Why, want)
 	}
 	rep.Hold(nil, false)
-	if want := "unseen on mean_ttft_ms, p99_ttft_ms, p99_tpot_ms; with --fail-unsure this fails"; !strings.HasSuffix(rep.Gate.Why, want) {
+	if want := "missed on mean_ttft_ms, p99_ttft_ms, p99_tpot_ms; with --fail-unsure this fails"; !strings.HasSuffix(rep.Gate.Why, want) {
 		t.Errorf("gate: %q, want %q", rep.Gate.Why, want)
 	}
 	c.Metrics[0].Verdict = Same

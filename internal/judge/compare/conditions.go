@@ -128,7 +128,7 @@ var told = []string{"model", "dataset", "num_prompts", "request_rate", "max_conc
 func contextDifferences(a, b *result.Entry) []string {
 	var out []string
 	if x, y := dialect(a), dialect(b); x != y {
-		out = append(out, fmt.Sprintf("dialect: %s has %s figures, %s has %s ones, and they do not define and count alike", a.Name, x, b.Name, y))
+		out = append(out, fmt.Sprintf("dialect: %s has figures of %s, %s those of %s, and these tools define and count differently", a.Name, x, b.Name, y))
 	}
 	for _, name := range told {
 		x, y := a.Context.Text(name), b.Context.Text(name)

@@ -77,7 +77,7 @@ type Outcome string
 const (
 	Pass   Outcome = "pass"
 	Fail   Outcome = "fail"
-	Unsure Outcome = "unsure" // more than is allowed could have gone unseen
+	Unsure Outcome = "unsure" // more than is allowed could have been missed
 )
 
 // Gate is the decision of a pipeline.
@@ -116,9 +116,9 @@ func (r *Report) Hold(ts Thresholds, strict bool) {
 	case len(failed) > 0:
 		g.Why = "worse than allowed: " + some(failed)
 	case len(unsure) > 0:
-		g.Why = fmt.Sprintf("no regression shows, but more than is allowed could have gone unseen on %s", some(unsure))
+		g.Why = fmt.Sprintf("no regression was found, but one larger than allowed could have been missed on %s", some(unsure))
 		if untold > len(unsure) {
-			g.Why += fmt.Sprintf(" (%d of the %d metrics that cannot be told)", len(unsure), untold)
+			g.Why += fmt.Sprintf(" (%d of the %d metrics without a verdict)", len(unsure), untold)
 		}
 		if g.Passed {
 			g.Why += "; with --fail-unsure this fails"

@@ -24,7 +24,7 @@ type summaries struct{}
 func (summaries) describe() string { return "figures only: no records, no repeats" }
 
 func (summaries) metric(def) contrast {
-	return contrast{none: "one figure a side has no spread; records on both sides or repeated runs would give one"}
+	return contrast{none: "one figure for each side has no spread; records on both sides or repeated runs would show it"}
 }
 
 func (summaries) ranks(def) *Ranks { return nil }
@@ -66,7 +66,7 @@ func (j *job) compare(p pair) Comparison {
 	out.Method = src.describe()
 	out.Notes = j.notes(p, src)
 	if identical(tests) {
-		out.Notes = append(out.Notes, "both sides agree to the last digit: one run seen twice, or a simulation of one seed")
+		out.Notes = append(out.Notes, "both sides agree to the last digit: it is the same run twice, or the same simulation with the same seed")
 	}
 	out.conclude()
 	return out
@@ -237,9 +237,9 @@ func (t *test) judge(metrics int) {
 	case math.Abs(c.est) <= t.floor:
 		m.Verdict, m.Why = Same, t.belowFloor()
 	case math.Abs(c.est) <= margin:
-		m.Verdict, m.Why = CannotTell, fmt.Sprintf("it differs, but perhaps by less than the %.3g %% that count", *percent(margin))
+		m.Verdict, m.Why = CannotTell, fmt.Sprintf("it differs, but perhaps by less than the margin of %.3g %%", *percent(margin))
 	case t.tail < enoughTail:
-		m.Verdict, m.Why = CannotTell, fmt.Sprintf("only %d requests lie beyond it: %d would tell, or repeats", t.tail, enoughTail)
+		m.Verdict, m.Why = CannotTell, fmt.Sprintf("only %d requests are beyond this percentile: %d would be enough, or repeated runs", t.tail, enoughTail)
 	default:
 		m.Verdict = t.direction(c.est)
 		m.Why = fmt.Sprintf("p = %.2g among %d metrics", t.adj, metrics)
@@ -259,7 +259,7 @@ func (t *test) belowFloor() string {
 
 func unseen(detectable *float64) string {
 	if detectable == nil || *detectable > 999 {
-		return "not even ten times as much could have been shown"
+		return "a difference of ten times could not have been shown either"
 	}
 	return fmt.Sprintf("less than %.1f %% could not have been shown", *detectable)
 }
@@ -377,13 +377,13 @@ func (j *job) notes(p pair, src source) []string {
 	}
 	switch s := src.(type) {
 	case summaries:
-		out = append(out, "summaries support no verdict: without requests or repeats nobody knows how far the figures scatter")
+		out = append(out, "summaries support no verdict: without requests or repeated runs, nobody knows how much the figures vary")
 	case *within:
 		if len(s.apart) > 0 {
 			out = append(out, "the runs sent different requests, which are not compared in pairs: "+some(s.apart))
 		}
 		if !j.opt.Noise.knows(p) && !p.a[0].entry.Predicted() {
-			out = append(out, "one run a side: drift between runs is not in the intervals; bench --repeat with --interleave, or a learned noise floor, puts it in")
+			out = append(out, "one run for each side: the intervals do not include drift between runs; bench --repeat with --interleave, or a learned noise floor, adds it")
 		}
 		if s.size < 30 {
 			out = append(out, fmt.Sprintf("the requests of a run depend on each other so much that they say as little as %.0f independent ones", s.size))

@@ -71,7 +71,7 @@ func ReadNoise(data []byte) (*Noise, error) {
 		return nil, fmt.Errorf("decode noise file: %w", err)
 	}
 	if n.Schema > noiseSchema {
-		return nil, fmt.Errorf("the noise file has version %d; this spate knows %d", n.Schema, noiseSchema)
+		return nil, fmt.Errorf("the noise file has version %d; this version of spate reads %d", n.Schema, noiseSchema)
 	}
 	for i := range n.Places {
 		for _, l := range n.Places[i].Metrics {
@@ -126,7 +126,7 @@ func equalRuns(samples []Sample, defs []def) ([]*measured, error) {
 	for i := range samples {
 		t := take(&samples[i], defs)
 		if t.entry.Run == nil {
-			return nil, fmt.Errorf("%s is no run of spate: noise belongs to a host and a server, which it does not tell", t.entry.Name)
+			return nil, fmt.Errorf("%s is not a run of spate: noise belongs to a host and a server, and this result does not name them", t.entry.Name)
 		}
 		group = append(group, t)
 	}

@@ -54,7 +54,7 @@ func (f *NoiseFile) Read() (*Noise, error) {
 // Learn adds what equal runs differ by to the file, and prints it.
 func (f *NoiseFile) Learn(w io.Writer, equal []Sample, now time.Time) error {
 	if f.Path == "" {
-		return errors.New("there is no home folder to keep noise in: name a file with --noise-file")
+		return errors.New("there is no home folder to keep the noise file in: name a file with --noise-file")
 	}
 	noise, err := f.Read()
 	if err != nil {
@@ -82,7 +82,7 @@ func (p *Place) write(w io.Writer, path string) error {
 		return fmt.Errorf("write to standard output: %w", err)
 	}
 	if len(p.Runs) < 4 {
-		escape.Print(w, "%d runs tell little: the floor falls as more are learned from\n", len(p.Runs))
+		escape.Print(w, "%d runs say little: the floor gets lower with more runs\n", len(p.Runs))
 	}
 	escape.Print(w, "kept in %s\n", path)
 	return nil

@@ -80,7 +80,7 @@ func (w *within) metric(d def) contrast {
 	}
 	if d.pct > 0 {
 		if n, floor := min(len(ga.Values), len(gb.Values)), stats.Floor(d.pct, Confidence); n < floor {
-			return contrast{none: fmt.Sprintf("%d samples; this percentile means something from %d on", n, floor)}
+			return contrast{none: fmt.Sprintf("%d samples; this percentile needs at least %d", n, floor)}
 		}
 	}
 	found, ok := w.found[d.latency]
@@ -93,7 +93,7 @@ func (w *within) metric(d def) contrast {
 	}
 	at := found[1+slices.Index(w.wanted[d.latency], d.pct)]
 	if at.df <= 1 {
-		return contrast{none: "requests depend on each other too much: as good as none lies beyond this percentile"}
+		return contrast{none: "requests depend on each other too much: in effect, none is beyond this percentile"}
 	}
 	return at
 }

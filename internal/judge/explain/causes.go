@@ -14,10 +14,10 @@ func clientBound(in *Input) *Cause {
 		return nil
 	}
 	c := &Cause{
-		Name: ClientBound, Kind: Distortion, Confidence: Medium, Sentence: "The client was part of what was measured: " + in.Client[0].Sentence,
+		Name: ClientBound, Kind: Distortion, Confidence: Medium, Sentence: "The client itself affected the figures: " + in.Client[0].Sentence,
 		Try: []string{
 			"run the client on more or quieter cores, not on the server's machine",
-			"spate calibrate-client: how exact this host's times are",
+			"spate calibrate-client: shows how exact the times measured on this host are",
 			"a lower --request-rate or --max-concurrency, until the check passes",
 		},
 	}
@@ -87,7 +87,7 @@ func cacheFull(sentence string) *Cause {
 		Try: []string{
 			"more cache: --gpu-memory-utilization nearer to 0.95, --kv-cache-dtype fp8, --tensor-parallel-size up, quantized weights",
 			"fewer at once: --max-num-seqs below the number that fits keeps running requests from being preempted",
-			"spate plan: how many GPUs this load needs",
+			"spate plan: shows how many GPUs this load needs",
 		},
 	}
 }
@@ -233,7 +233,7 @@ func maxSeqsByLittle(in *Input) *Cause {
 	}
 	c := atMaxSeqs(limits[i])
 	c.Confidence, c.Share = Medium, min(1, waited)
-	c.Sentence = fmt.Sprintf("Requests queued while as many were decoded at once as the server takes sequences: %.0f, by default or by flag.", limits[i])
+	c.Sentence = fmt.Sprintf("Requests queued while %.0f were decoded at once, which is a usual limit of sequences (--max-num-seqs).", limits[i])
 	c.say("decoded at once, by Little's law", decoded, "requests", in.Source)
 	c.say("share of E2EL before the first token", waited, "share", in.Source)
 	c.Needs = []string{"running and waiting requests during the run, from /metrics or the engine's log, to be sure"}
@@ -284,7 +284,7 @@ func prefillBound(in *Input) *Cause {
 	}
 	c := &Cause{
 		Name: PrefillBound, Kind: Limit, Confidence: sure, Share: share,
-		Sentence: fmt.Sprintf("Computing prompts took the engine's time: %.0f %% of a request passed before its first token, with room for more requests.", 100*share),
+		Sentence: fmt.Sprintf("Computing prompts took most of the engine's time: %.0f %% of a request's time passed before its first token, although there was room for more requests.", 100*share),
 		Try: []string{
 			"--max-num-batched-tokens 8192 or more for throughput; chunked prefill (--enable-chunked-prefill) with a smaller one for ITL",
 			"prefix caching, if prompts begin alike in production",
@@ -292,7 +292,7 @@ func prefillBound(in *Input) *Cause {
 		},
 	}
 	if !in.clocks() {
-		c.Sentence = fmt.Sprintf("Requests spent %.0f %% of their time before the first token: computing prompts, or whatever else comes before it, set the pace.", 100*share)
+		c.Sentence = fmt.Sprintf("Requests spent %.0f %% of their time before the first token: computing prompts, or something else before the first token, was the limit.", 100*share)
 		c.Needs = []string{"the server's own queue and prefill times, which vLLM's /metrics has"}
 	}
 	c.say("share of a request's time before its first token", share, "share", from)

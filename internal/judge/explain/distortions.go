@@ -17,7 +17,7 @@ func network(in *Input) *Cause {
 		c.say("TTFT less the server's queue and prefill", *in.Rest, "ms", in.ServerFrom)
 	case in.Rest == nil && in.RTT >= max(5, 0.3*in.TTFT.Mean):
 		c.Share = min(1, over(in.RTT, in.E2EL.Mean))
-		c.Sentence = fmt.Sprintf("Getting to the server and back takes %.1f ms, much of the mean TTFT of %.1f ms.", in.RTT, in.TTFT.Mean)
+		c.Sentence = fmt.Sprintf("The round trip to the server takes %.1f ms, a large part of the mean TTFT of %.1f ms.", in.RTT, in.TTFT.Mean)
 	default:
 		return nil
 	}
@@ -26,8 +26,8 @@ func network(in *Input) *Cause {
 		c.say("round trip", in.RTT, "ms", "connections opened before the run")
 	}
 	if in.Rest != nil && in.RTT > 0 && in.RTT < 0.3**in.Rest {
-		c.Sentence += " The way is short, so that it is rather the front end: HTTP, templates, tokenizing, a gateway."
-		c.Try = append(c.Try, "more front ends: --api-server-count; a look at proxies and gateways in between")
+		c.Sentence += " The network is fast, so it is more likely the front end: HTTP, templates, tokenizing, a gateway."
+		c.Try = append(c.Try, "more front ends (--api-server-count); check proxies and gateways in between")
 	}
 	c.Try = append(c.Try,
 		"run the client beside the server, and compare",

@@ -121,7 +121,7 @@ func rank(c Cause) int {
 
 // cannotTell lists what the input lacks.
 func cannotTell(in *Input) Cause {
-	c := Cause{Name: CannotTell, Kind: Unknown, Sentence: "What is known of this run does not tell what limited it."}
+	c := Cause{Name: CannotTell, Kind: Unknown, Sentence: "The figures of this run do not show what limited it."}
 	if in.RequestRate == 0 {
 		c.Sentence = "There are no figures of finished requests, so there is nothing to explain."
 		c.Needs = []string{"a run in which requests succeed"}

@@ -24,12 +24,12 @@ func rateKept(in *Input) *Cause {
 	}
 	c := &Cause{
 		Name: BelowCapacity, Kind: Headroom, Confidence: Low,
-		Sentence: fmt.Sprintf("The server kept up with the %.4g requests per second it was sent; it can take more, and the throughput is the client's, not its own.", in.Rate),
-		Try:      []string{"spate capacity, or a higher --request-rate, to find the rate at which latency turns up"},
+		Sentence: fmt.Sprintf("The server kept up with the %.4g requests per second that were sent; it can serve more, and the throughput shows the load, not the server's limit.", in.Rate),
+		Try:      []string{"spate capacity, or a higher --request-rate, to find the rate at which latency begins to rise"},
 	}
 	if in.Varies {
-		c.Sentence = fmt.Sprintf("The server kept up with the changing rate it was sent, %.4g requests per second on average; it can take more, and the throughput is the client's, not its own.", in.Rate)
-		c.Try = []string{"spate capacity, or higher rates, to find the rate at which latency turns up"}
+		c.Sentence = fmt.Sprintf("The server kept up with the changing rate, %.4g requests per second on average; it can serve more, and the throughput shows the load, not the server's limit.", in.Rate)
+		c.Try = []string{"spate capacity, or higher rates, to find the rate at which latency begins to rise"}
 	}
 	seen := len(in.Looks) > 0 || in.Server != nil && in.Server.Queue != nil
 	// Growth compares the ends of a run; a rate that changed may have been too high in between.

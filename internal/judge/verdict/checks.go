@@ -52,13 +52,13 @@ const (
 // clientGap judges the longest time in which the client did nothing at all: stopped, frozen, or without a processor.
 func clientGap(in *Input) Finding {
 	if in.Self == nil {
-		return unmeasured("Whether the client stood still was not watched.")
+		return unmeasured("Pauses of the whole client were not measured.")
 	}
 	gap, run := call.Millis(in.Self.Gap), 1000*in.Summary.DurationS
 	bound := math.Min(gapRuins, math.Max(gapBends, 0.001*run))
 	return graded(gap, "ms", bound, math.Max(gapRuins, 0.1*run),
-		fmt.Sprintf("The client never stood still for long: %.0f ms at most.", gap),
-		fmt.Sprintf("the client stood still for %.0f ms: nothing was sent or read in that time, whatever the server did.", gap),
+		fmt.Sprintf("The client was never paused for long: %.0f ms at most.", gap),
+		fmt.Sprintf("the whole client was paused for %.0f ms: it sent and read nothing in that time.", gap),
 		"find out what stopped it (a signal, a frozen container, a host that sleeps, other work on its cores), and repeat the run")
 }
 
@@ -90,13 +90,13 @@ const (
 // emptySlots judges how long the slots of a closed loop waited for their next request.
 func emptySlots(s *metrics.Summary) Finding {
 	if s.E2EL.Mean <= 0 {
-		return unmeasured("No answer came, so there is nothing to hold the send lag against.")
+		return unmeasured("No answer came, so there is nothing to compare the send lag with.")
 	}
 	lag := s.Clocks.DispatchLag.Mean + s.Clocks.SendLag.Mean
 	share := lag / s.E2EL.Mean
 	return graded(share, "of mean E2EL", emptyBends, emptyRuins,
 		fmt.Sprintf("Slots were filled at once: the next request left %.2f ms after the last one ended, on average.", lag),
-		fmt.Sprintf("slots stood empty: the next request left %.2f ms after the last one ended, on average, %s of an answer's time, so the load was lighter than asked for.", lag, percent(share)),
+		fmt.Sprintf("slots were empty for too long: the next request left %.2f ms after the last one ended, on average, %s of an answer's time, so the load was lighter than requested.", lag, percent(share)),
 		"lower the concurrency, or give the client more or quieter cores")
 }
 
@@ -104,12 +104,12 @@ func emptySlots(s *metrics.Summary) Finding {
 func lateWork(in *Input) Finding {
 	n := in.Summary.Clocks.DispatchLag.N
 	if !in.Settings.OpenLoop || n == 0 {
-		return unmeasured("There was no schedule to be late for.")
+		return unmeasured("There was no schedule, so nothing could be late.")
 	}
 	late := part(float64(in.Summary.Rates.Late10ms), float64(n))
 	return graded(stats.Wilson(in.Summary.Rates.Late10ms, n, 0.98).Low, "share", 0.01, 0.10,
 		"The schedule was kept: "+percent(late)+" of requests left more than 10 ms late.",
-		fmt.Sprintf("%d of %d requests left more than 10 ms after they were due, so the arrival pattern is not the one asked for.", in.Summary.Rates.Late10ms, n),
+		fmt.Sprintf("%d of %d requests left more than 10 ms after they were due, so the arrival pattern is not the requested one.", in.Summary.Rates.Late10ms, n),
 		"the client could not keep up: lower the rate, or run it on more or quieter cores")
 }
 
@@ -125,7 +125,7 @@ func achievedRate(in *Input) Finding {
 		hint = "the concurrency cap held requests back: raise or drop --max-concurrency, or ask for a lower rate"
 	}
 	return graded(missing, "share", 0.05, 0.20,
-		fmt.Sprintf("The load asked for was made: %.2f of %.2f requests/s.", *r.Sent, *r.Scheduled),
+		fmt.Sprintf("The requested load was sent: %.2f of %.2f requests/s.", *r.Sent, *r.Scheduled),
 		fmt.Sprintf("the server saw %.2f requests/s where %.2f were scheduled.", *r.Sent, *r.Scheduled),
 		hint)
 }
@@ -248,7 +248,7 @@ func gcPauses(in *Input) Finding {
 		_, bound = lagBounds(in)
 	}
 	return graded(pause, "ms", bound, 10*bound,
-		fmt.Sprintf("Garbage collection stayed out of the way: longest pause %.2f ms.", pause),
+		fmt.Sprintf("Garbage collection did not disturb the run: longest pause %.2f ms.", pause),
 		fmt.Sprintf("garbage collection stopped the client for up to %.2f ms.", pause),
 		"the tail latencies may hold these pauses: repeat with more memory (GOGC) or lower concurrency")
 }
@@ -269,7 +269,7 @@ func hostSteal(in *Input) Finding {
 // cpuQuota judges the time a container's CPU quota held the client back: whole slices of 100 ms.
 func cpuQuota(in *Input) Finding {
 	if in.Self == nil {
-		return unmeasured("The CPU quota was not watched.")
+		return unmeasured("The CPU quota was not measured.")
 	}
 	x := in.Self.Throttled
 	return graded(x, "share", 0.01, 0.10,
@@ -282,7 +282,7 @@ func cpuQuota(in *Input) Finding {
 // the clock being disciplined; large ones are a jump, or the host asleep.
 func clockTrouble(in *Input) Finding {
 	if in.Self == nil {
-		return unmeasured("The clock was not watched.")
+		return unmeasured("The clock was not checked.")
 	}
 	jump := math.Abs(call.Millis(in.Self.ClockJump))
 	return graded(jump, "ms", 100, 5000,
@@ -294,7 +294,7 @@ func clockTrouble(in *Input) Finding {
 // recordLog judges records that never reached the log.
 func recordLog(in *Input) Finding {
 	if in.Self == nil {
-		return unmeasured("The record log was not watched.")
+		return unmeasured("The record log was not checked.")
 	}
 	n := in.Self.LogDropped + in.Self.DiskErrors
 	figure := part(float64(n), float64(max(1, in.Summary.Tally.Attempts)))

@@ -50,7 +50,7 @@ func prefixCache(in *Input) Finding {
 		now := in.Summary.TTFT.Median
 		return fasterBy(now/in.Earlier.MedianTTFT, now, in.Earlier.MedianTTFT, "these prompts", "the same ones in an earlier run", hint)
 	}
-	return unmeasured("Nothing told whether the prefix cache was used: no server counters, no cached tokens, no repeats.")
+	return unmeasured("It is not known whether the prefix cache was used: there are no server counters, no cached tokens and no repeated prompts.")
 }
 
 // fasterBy judges how much faster the first token came than it should have. The figure is how far
@@ -70,7 +70,7 @@ func outputLengths(in *Input) Finding {
 	}
 	if !in.Settings.IgnoreEOS {
 		f := graded(1-m.Honoured, "share", 1, 0, "", "", "")
-		f.Sentence = fmt.Sprintf("Answers were free to end early; they came to %s of the tokens allowed.", percent(m.MeanRatio))
+		f.Sentence = fmt.Sprintf("Answers were allowed to end early; they have %s of the tokens allowed.", percent(m.MeanRatio))
 		return f
 	}
 	off := 1 - m.Honoured
@@ -108,7 +108,7 @@ const templateTokens = 40
 func inputLengths(in *Input) Finding {
 	m := in.Summary.Lengths.InputMatch
 	if m.N == 0 {
-		return unmeasured("The server did not tell prompt lengths.")
+		return unmeasured("The server did not report prompt lengths.")
 	}
 	off := math.Abs(1 - m.MeanRatio)
 	if counted := part(float64(in.Summary.TotalInput), float64(in.Summary.Completed)); m.MeanRatio > 1 && counted > 0 && counted*(1-1/m.MeanRatio) <= templateTokens {
@@ -130,7 +130,7 @@ func inputLengths(in *Input) Finding {
 func tokenCounts(in *Input) Finding {
 	l := in.Summary.Lengths
 	if in.Summary.Completed == 0 {
-		return unmeasured("No answer came, so there is no count to doubt.")
+		return unmeasured("No answer came, so there are no token counts to check.")
 	}
 	return graded(part(float64(l.Contradicted), float64(in.Summary.Completed)), "share", 0, 0,
 		"The server's token counts fit its answers.",
@@ -143,7 +143,7 @@ func tokenCounts(in *Input) Finding {
 func firstChunk(in *Input) Finding {
 	ttft, token := in.Summary.TTFT.Median, in.Summary.Clocks.FirstToken.Median
 	if in.Summary.Clocks.FirstToken.N == 0 || token <= 0 {
-		return unmeasured("No answer had a first token that could be told from the rest.")
+		return unmeasured("No answer had a first token separate from the rest.")
 	}
 	return graded(math.Max(0, 1-ttft/token), "share", 0.10, 0,
 		"First chunks had content, so TTFT is the time to a token.",
@@ -159,7 +159,7 @@ func chunkTokens(in *Input) Finding {
 	}
 	return graded(s.TokensPerChunk, "tokens/chunk", 1.05, 0,
 		fmt.Sprintf("A chunk is a token (%.2f on average), so ITL is per token.", s.TokensPerChunk),
-		fmt.Sprintf("chunks carry %.2f tokens on average, so ITL is per chunk and %.2f ms per token would be fair.", s.TokensPerChunk, s.TokenITL.Mean),
+		fmt.Sprintf("chunks carry %.2f tokens on average, so ITL is per chunk; per token it is %.2f ms.", s.TokensPerChunk, s.TokenITL.Mean),
 		"read the token-true ITL, or TPOT")
 }
 

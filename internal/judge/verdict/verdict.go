@@ -134,7 +134,7 @@ func overall(findings []Finding) (Grade, string) {
 				measured++
 			}
 		}
-		return Valid, fmt.Sprintf("%d checks found nothing that would bend these numbers.", measured)
+		return Valid, fmt.Sprintf("%d checks found nothing that would make these numbers wrong.", measured)
 	}
 	grade, lead := SuspectRun, "Mind before comparing: "
 	if bad[0].Level == Invalid {

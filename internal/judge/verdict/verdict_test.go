@@ -58,7 +58,7 @@ func TestHealthyRunIsValid(t *testing.T) {
 	if v.Grade != Valid || len(v.Bad()) != 0 {
 		t.Fatalf("verdict %s: %+v", v.Grade, v.Bad())
 	}
-	if want := fmt.Sprintf("%d checks found nothing that would bend these numbers.", len(checks)); v.Sentence != want {
+	if want := fmt.Sprintf("%d checks found nothing that would make these numbers wrong.", len(checks)); v.Sentence != want {
 		t.Errorf("sentence %q, want %q", v.Sentence, want)
 	}
 	for _, f := range v.Findings {

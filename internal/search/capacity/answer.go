@@ -104,9 +104,9 @@ func (s *Search) sentence(a *Answer, low, high *level) string {
 		}
 		return fmt.Sprintf("capacity: %s %s; %s still met the objectives, and at %s they are missed", num(float64(a.Capacity)), unit, num(low.load), num(high.load))
 	case AtLeast:
-		return fmt.Sprintf("capacity: at least %s %s, the most that was allowed", num(low.load), unit)
+		return fmt.Sprintf("capacity: at least %s %s, the highest load that was allowed", num(low.load), unit)
 	case Below:
-		return fmt.Sprintf("no capacity: the objectives are missed at %s %s already, the least that was allowed", num(high.load), unit)
+		return fmt.Sprintf("no capacity: the objectives are missed even at %s %s, the lowest load that was allowed", num(high.load), unit)
 	}
 	switch {
 	case low != nil && high != nil && a.Capacity == a.Load:
@@ -118,14 +118,14 @@ func (s *Search) sentence(a *Answer, low, high *level) string {
 	case high != nil:
 		return fmt.Sprintf("cannot tell below %s %s", num(high.load), unit)
 	}
-	return "cannot tell: no probe was clear"
+	return "cannot tell: no probe gave a clear answer"
 }
 
 // why says what decided about a load.
 func (s *Search) why(l *level, state State) string {
 	var parts []string
 	if g := l.growth(); g.Significance() >= anyGrowth {
-		parts = append(parts, fmt.Sprintf("the queue grew by %.0f requests, %.1f times what chance explains", g.By, g.Significance()))
+		parts = append(parts, fmt.Sprintf("the queue grew by %.0f requests, %.1f times as much as chance would explain", g.By, g.Significance()))
 	}
 	for i, o := range s.opt.Objectives {
 		parts = append(parts, l.figure(i, o))
@@ -199,10 +199,10 @@ func (s *Search) notes(low, high *level) []string {
 	var invalid []Observation
 	for _, l := range s.levels {
 		if high != nil && l.load > high.load && s.stateOf(l) == Met {
-			out = append(out, fmt.Sprintf("%s %s meets the objectives although %s misses them: the server is not the same at all times", num(l.load), s.opt.By.Unit(), num(high.load)))
+			out = append(out, fmt.Sprintf("%s %s meets the objectives although %s misses them: the server's speed changes over time", num(l.load), s.opt.By.Unit(), num(high.load)))
 		}
 		if s.own(l) == Met && s.stateOf(l) == Unclear {
-			out = append(out, fmt.Sprintf("%s %s kept the objectives while it was probed, but the server is only sure to serve %s when it is never idle: a queue may still grow", num(l.load), s.opt.By.Unit(), num(s.busy(l).atLeast())))
+			out = append(out, fmt.Sprintf("%s %s met the objectives while it was probed, but the server is only known to serve %s when it is never idle: a queue may still grow", num(l.load), s.opt.By.Unit(), num(s.busy(l).atLeast())))
 		}
 		invalid = append(invalid, l.left...)
 		if l.lost() {

@@ -80,9 +80,9 @@ func usable(o figure.Objective) error {
 			return fmt.Errorf("objective %q: a share of good requests is bounded from below, as in goodput_ratio>95%%", o.Text)
 		}
 	case o.Ref().HasStats() && o.Ref().Better == figure.Higher:
-		return fmt.Errorf("objective %q: speeds are not searched by; bound a latency from above, such as p99_tpot<50ms", o.Text)
+		return fmt.Errorf("objective %q: speeds cannot be objectives of a search; give an upper bound of a latency, such as p99_tpot<50ms", o.Text)
 	case o.Ref().Better == figure.Higher:
-		return fmt.Errorf("objective %q: how much is served follows from the load, which is what is sought; bound latencies and errors", o.Text)
+		return fmt.Errorf("objective %q: throughput follows from the load, which the search looks for; give bounds for latencies and errors", o.Text)
 	case o.Unit != string(figure.Milliseconds) && o.Metric != "error_rate":
 		return fmt.Errorf("objective %q: bound latencies, error_rate or goodput_ratio", o.Text)
 	case !upper:
@@ -180,9 +180,9 @@ func (o *Options) Validate() error {
 	case !(o.Min > 0) || !(o.Max >= o.Min) || math.IsInf(o.Max, 1) || !(o.Start >= o.Min && o.Start <= o.Max):
 		return fmt.Errorf("the search goes from --min %g by --start %g to --max %g: they have to be above 0 and in that order", o.Min, o.Start, o.Max)
 	case !whole(o.Min) || !whole(o.Max) || !whole(o.Start):
-		return errors.New("a number of requests in flight is whole: --min, --start and --max are")
+		return errors.New("--min, --start and --max are numbers of requests in flight and must be whole")
 	case !(o.Tolerance > 0 && o.Tolerance < 1):
-		return fmt.Errorf("--tolerance %g: a share between 0 and 1 is wanted, such as 0.05", o.Tolerance)
+		return fmt.Errorf("--tolerance %g: give a share between 0 and 1, such as 0.05", o.Tolerance)
 	case o.Repeats < 1 || o.Most < o.Repeats || o.Probes < 1:
 		return fmt.Errorf("--repeat %d, --max-repeat %d and --max-probes %d: at least 1, and the first at most the second", o.Repeats, o.Most, o.Probes)
 	}

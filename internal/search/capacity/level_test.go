@@ -64,7 +64,7 @@ func TestNoLoadIsMetAboveWhatIsServed(t *testing.T) {
 	}
 	if a := s.Answer(); a.Load != 17.4 || a.Above != 20 {
 		t.Errorf("%v to %v, want 17.4 to 20", a.Load, a.Above)
-	} else if want := "17.5 requests/s kept the objectives while it was probed, but the server is only sure to serve 17.48 when it is never idle: a queue may still grow"; !slices.Contains(a.Notes, want) {
+	} else if want := "17.5 requests/s met the objectives while it was probed, but the server is only known to serve 17.48 when it is never idle: a queue may still grow"; !slices.Contains(a.Notes, want) {
 		t.Errorf("notes %q do not say %q", a.Notes, want)
 	}
 	far := full

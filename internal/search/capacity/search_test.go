@@ -144,10 +144,10 @@ func TestSearchSaysWhatItCannotTell(t *testing.T) {
 		text   string
 	}{
 		{"never missed", synthetic{capacity: 1e9, steep: 1}, Options{Max: 64}, AtLeast, "at least 64 requests/s"},
-		{"never met", synthetic{capacity: 1e-6, steep: 1}, Options{Min: 0.5}, Below, "missed at 0.5 requests/s already"},
+		{"never met", synthetic{capacity: 1e-6, steep: 1}, Options{Min: 0.5}, Below, "missed even at 0.5 requests/s"},
 		{"flat and noisy", synthetic{capacity: 13, steep: 0.05, noise: 0.3, told: 0.3}, Options{}, CannotTell, "cannot tell"},
 		{"out of probes", synthetic{capacity: 13, steep: 3}, Options{Probes: 3}, CannotTell, "cannot tell above 4 requests/s"},
-		{"alone is too many", synthetic{capacity: 0.5, steep: 1}, Options{By: Concurrency}, Below, "missed at 1 requests in flight already"},
+		{"alone is too many", synthetic{capacity: 0.5, steep: 1}, Options{By: Concurrency}, Below, "missed even at 1 requests in flight"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -268,8 +268,8 @@ func TestParseSLO(t *testing.T) {
 		{text: "Errors<=2%", want: "error_rate<=2%"},
 		{text: "goodput_ratio>95%", want: "goodput_ratio>95% error_rate<1%"},
 		{text: "p99_tfft<1s", err: `did you mean "p99_ttft"`},
-		{text: "rps>5", err: "how much is served follows from the load"},
-		{text: "p5_user_tokens_per_s>5", err: "speeds are not searched by"},
+		{text: "rps>5", err: "throughput follows from the load"},
+		{text: "p5_user_tokens_per_s>5", err: "speeds cannot be objectives of a search"},
 		{text: "duration<5", err: "bound latencies, error_rate or goodput_ratio"},
 		{text: "p99_ttft>5ms", err: "bounded from above"},
 		{text: "p99_ttft<0", err: "above 0"},

@@ -86,7 +86,7 @@ func (r *reader) suite(s *Suite, n *yaml.Node) {
 func (r *reader) mapping(n *yaml.Node, what string, fields []field) {
 	n = deref(n)
 	if n.Kind != yaml.MappingNode {
-		r.fail(n, "%s is written as key: value, one a line", what)
+		r.fail(n, "%s: write key: value, one on each line", what)
 		return
 	}
 	seen := map[string]bool{}
@@ -130,7 +130,7 @@ func fieldHint(word string, fields []field) string {
 
 func (r *reader) text(n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode {
-		r.fail(n, "a plain value is wanted here")
+		r.fail(n, "give a single value here")
 	}
 	return n.Value
 }
@@ -167,7 +167,7 @@ func (r *reader) duration(n *yaml.Node) time.Duration {
 func (r *reader) texts(n *yaml.Node) map[string]string {
 	out := map[string]string{}
 	if n.Kind != yaml.MappingNode {
-		r.fail(n, "key: value pairs are wanted here")
+		r.fail(n, "write key: value pairs here")
 		return nil
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -215,7 +215,7 @@ func (r *reader) flags(n *yaml.Node, take func(key, val *yaml.Node, d *flags.Def
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		r.fail(n, "flags of bench are wanted here, one a line, such as request-rate: 4")
+		r.fail(n, "write flags of bench here, one on each line, such as request-rate: 4")
 		return
 	}
 	seen := map[string]bool{}

@@ -27,7 +27,7 @@ func Load(dir string) (*Plan, error) {
 		return nil, err
 	}
 	if p.Schema != planSchema {
-		return nil, fmt.Errorf("%s is of version %d, and this spate reads %d", filepath.Join(dir, PlanFile), p.Schema, planSchema)
+		return nil, fmt.Errorf("%s has version %d; this version of spate reads %d", filepath.Join(dir, PlanFile), p.Schema, planSchema)
 	}
 	return p, nil
 }

@@ -227,7 +227,7 @@ func (p *Plan) WritePlan(w io.Writer, resolve Resolve) error {
 			}
 			takes := "until its requests are done"
 			if d, known := Lasts(cfg); known {
-				takes = fmt.Sprintf("%v and what the last requests take", d.Round(10*time.Millisecond))
+				takes = fmt.Sprintf("%v and the time of the last requests", d.Round(10*time.Millisecond))
 			}
 			fmt.Fprintf(&b, "%4d  %s  %s\n", at, pointText(p, st), takes)
 		}
@@ -243,7 +243,7 @@ func (p *Plan) WritePlan(w io.Writer, resolve Resolve) error {
 	}
 	fmt.Fprintf(&b, "expected time: at least %v", least.Round(10*time.Millisecond))
 	if open > 0 {
-		fmt.Fprintf(&b, ", and what %s until all requests are done take", figure.Counted(open, "measurement"))
+		fmt.Fprintf(&b, ", plus the time of %s until all requests are done", figure.Counted(open, "measurement"))
 	}
 	b.WriteByte('\n')
 	_, err = io.WriteString(w, b.String())

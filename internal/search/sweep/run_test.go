@@ -239,7 +239,7 @@ func TestOneSweepAFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir, planned(t, "grid: {isl: [1, 2]}")); err == nil || !strings.Contains(err.Error(), "another spate is at work") {
+	if _, err := Open(dir, planned(t, "grid: {isl: [1, 2]}")); err == nil || !strings.Contains(err.Error(), "another spate process is using") {
 		t.Errorf("a second one at once: %v", err)
 	}
 	if err := f.Close(); err != nil {

@@ -109,7 +109,7 @@ servers: [{name: s, labels: {gpu: h100}, bench: {isl: 6, num_prompts: 20}}]`, "-
 func TestMistakesInSuites(t *testing.T) {
 	cases := []struct{ name, suite, want string }{
 		{"empty", "", "the file is empty"},
-		{"no mapping", "- 1", "suite.yaml line 1: a suite is written as key: value"},
+		{"no mapping", "- 1", "suite.yaml line 1: a suite: write key: value"},
 		{"unknown key", "repeet: 3", `line 1: a suite has no key "repeet": did you mean "repeat"?`},
 		{"flag at the top", "request-rate: 3", "it is a flag of bench, which stand under bench:, grid: or points:"},
 		{"unknown flag", "grid:\n  reqest-rate: [1]", `line 2: bench has no flag "reqest-rate": did you mean "request-rate"?`},
@@ -299,7 +299,7 @@ func TestPlanTellsTheTime(t *testing.T) {
 	if err := p.WritePlan(&b, resolve); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"2 points, each 2 times", "start s: vllm serve x", "s request-rate=10 (1 of 2)  10s and what", "until its requests are done", "at least 23s, and what 2 measurements"} {
+	for _, want := range []string{"2 points, each 2 times", "start s: vllm serve x", "s request-rate=10 (1 of 2)  10s and the time of the last requests", "until its requests are done", "at least 23s, plus the time of 2 measurements"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the plan does not say %q:\n%s", want, b.String())
 		}

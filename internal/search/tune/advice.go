@@ -145,7 +145,7 @@ func (t *Tuner) Doubt(history []Observation) string {
 	}
 	for n := 3; n <= len(list); n++ { // once lost, trust does not come back
 		if tau, pairs := t.agreement(list[:n]); pairs >= leastPairs && tau < leastTau {
-			return fmt.Sprintf("the simulator's advice is dropped after %d trials: its order of settings agrees with what was measured by %+.2f only (-1 to 1; below %g it is no help)", n-1, tau, leastTau)
+			return fmt.Sprintf("the simulator's advice is no longer used after %d trials: its order of settings has a correlation of only %+.2f with the measured one (-1 to 1; below %g it does not help)", n-1, tau, leastTau)
 		}
 	}
 	return ""

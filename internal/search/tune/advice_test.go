@@ -73,7 +73,7 @@ func TestAdvice(t *testing.T) {
 				n, tuner, history := startsTo(t, f, adviceOf(f, c.opinion), 0.95)
 				with, without = append(with, n), append(without, alone)
 				why := tuner.Doubt(history)
-				if (why != "") != c.dropped || c.dropped && !strings.Contains(why, "advice is dropped after") {
+				if (why != "") != c.dropped || c.dropped && !strings.Contains(why, "advice is no longer used after") {
 					t.Errorf("seed %d: in doubt because %q", seed, why)
 				}
 				if out := tuner.Conclude(history); out.Doubt != why || out.Seeds == 0 {

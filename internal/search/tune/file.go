@@ -202,7 +202,7 @@ func Parse(name string, data []byte) (*File, error) {
 // onlyKeys refuses keys that mean nothing, with the nearest that does.
 func onlyKeys(n *yaml.Node, what string, keys []string) error {
 	if n.Kind != yaml.MappingNode {
-		return fmt.Errorf("line %d: %s is written as key: value, one a line", n.Line, what)
+		return fmt.Errorf("line %d: %s: write key: value, one on each line", n.Line, what)
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if k := n.Content[i]; !slices.Contains(keys, k.Value) {
@@ -259,7 +259,7 @@ func (f *File) readServer(r *raw) error {
 		f.Server.Command = strings.Fields(text)
 	}
 	if !slices.ContainsFunc(f.Server.Command, func(w string) bool { return strings.Contains(w, "{flags}") }) {
-		return errors.New("the server's command has no {flags}: where do the flags that are tried go?")
+		return errors.New("the server's command has no {flags}: put it where the flags that are tried belong")
 	}
 	return nil
 }
@@ -328,13 +328,13 @@ func pairs(n *yaml.Node) ([]Flag, error) {
 		return nil, nil
 	}
 	if n.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("line %d: written as name: value, one a line", n.Line)
+		return nil, fmt.Errorf("line %d: write name: value, one on each line", n.Line)
 	}
 	var out []Flag
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
 		if v.Kind != yaml.ScalarNode {
-			return nil, fmt.Errorf("line %d: %s: a plain value is wanted", v.Line, k.Value)
+			return nil, fmt.Errorf("line %d: %s: give a single value", v.Line, k.Value)
 		}
 		out = append(out, Flag{Name: flagName(k.Value), Value: v.Value})
 	}
@@ -394,7 +394,7 @@ func (f *File) readWorkloads(r *raw) error {
 // benchArgs turns flags of bench into words.
 func benchArgs(n *yaml.Node) ([]string, error) {
 	if n.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("line %d: flags of bench are wanted, one a line, such as num-prompts: 200", n.Line)
+		return nil, fmt.Errorf("line %d: write flags of bench, one on each line, such as num-prompts: 200", n.Line)
 	}
 	var out []string
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -407,7 +407,7 @@ func benchArgs(n *yaml.Node) ([]string, error) {
 				out = append(out, item.Value)
 			}
 		case v.Kind != yaml.ScalarNode:
-			return nil, fmt.Errorf("line %d: %s: a plain value or a list is wanted", v.Line, k.Value)
+			return nil, fmt.Errorf("line %d: %s: give a single value or a list", v.Line, k.Value)
 		case v.Tag == "!!bool" && v.Value == "true":
 			out = append(out, name)
 		case v.Tag == "!!bool":

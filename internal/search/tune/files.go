@@ -151,12 +151,12 @@ func (r *Report) explain() {
 	for _, s := range []compare.Side{a, b} {
 		e := &s.Samples[0].Entry
 		if causes := explain.Brief(e); len(causes) > 0 {
-			r.Why = append(r.Why, fmt.Sprintf("the %s was limited so: %s", s.Name, causes[0].Sentence))
+			r.Why = append(r.Why, fmt.Sprintf("what limited the %s: %s", s.Name, causes[0].Sentence))
 		}
 	}
 	rep, err := compare.Compare(a, []compare.Side{b}, compare.Options{Margin: r.File.Margin, Force: true})
 	if err == nil && len(rep.Comparisons) > 0 {
-		r.Why = append(r.Why, "as spate compare has it: "+rep.Comparisons[0].Sentence)
+		r.Why = append(r.Why, "by spate compare: "+rep.Comparisons[0].Sentence)
 	}
 }
 

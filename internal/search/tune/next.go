@@ -130,7 +130,7 @@ func (t *Tuner) propose(done []Observation) (suggest.Proposal, bool) {
 	rules := space.Allow
 	space.Allow = func(s suggest.Settings) error {
 		if gone[space.Key(s)] {
-			return errors.New("it failed by accident time and again")
+			return errors.New("it failed several times for reasons other than its settings")
 		}
 		return rules(s)
 	}

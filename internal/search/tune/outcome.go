@@ -74,7 +74,7 @@ func judge(list []Observation, trial int, margin float64) Judgement {
 		}
 	}
 	if len(diffs) == 0 {
-		return Judgement{Verdict: compare.CannotTell, Why: "no round in which both showed anything"}
+		return Judgement{Verdict: compare.CannotTell, Why: "no round in which both have a figure"}
 	}
 	m := compare.Rounds(diffs, margin)
 	j := Judgement{Verdict: m.Verdict, Rounds: len(diffs), Change: *m.Change, Low: *m.Change, High: *m.Change}
@@ -229,9 +229,9 @@ func (out *Outcome) verdicts(t *Tuner, history []Observation) {
 		out.Held = &j
 		switch j.Verdict {
 		case compare.Better, compare.Same:
-			out.Sentence += fmt.Sprintf(" On the workload held out it is %s (%+.3g %%).", j.Verdict, j.Change)
+			out.Sentence += fmt.Sprintf(" On the held-out workload it is %s (%+.3g %%).", j.Verdict, j.Change)
 		default:
-			out.Sentence += fmt.Sprintf(" On the workload held out the verdict is %s, %s It may be tuned to its workload alone.", j.Verdict, j.text())
+			out.Sentence += fmt.Sprintf(" On the held-out workload the verdict is %s, %s It may be tuned to its workload alone.", j.Verdict, j.text())
 		}
 	}
 }

@@ -162,7 +162,7 @@ func (f *File) Short(o *Observation) string {
 		out = append(out, fmt.Sprintf("(%.0f %% of the length)", 100*o.Share))
 	}
 	if len(out) == 0 {
-		return "as the default, spelt out"
+		return "the default's settings, written out"
 	}
 	return strings.Join(out, " ")
 }

@@ -36,7 +36,7 @@ func (v *View) Show(pr Progress) {
 	}
 	if pr.Earlier {
 		v.had = len(pr.History)
-		escape.Print(v.W, "%d steps of an earlier sitting are in the journal; going on\n", v.had)
+		escape.Print(v.W, "%d steps of an earlier start are in the journal; going on\n", v.had)
 		return
 	}
 	if pr.Last != nil {

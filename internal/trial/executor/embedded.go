@@ -29,7 +29,7 @@ func (m *Measured) embed(ctx context.Context, cfg *config.Bench) (end func(), er
 	m.Note("measuring an embedded server at %s: %s", srv.URL(), title)
 	return func() {
 		if st := srv.Stats(); st.Lag.Lagging {
-			m.Note("note: the embedded server fell behind its own clock (p99 %v): this machine is too busy for it, and the figures are its lateness too", st.Lag.P99.Round(roundLag))
+			m.Note("note: the embedded server was late (p99 %v): this machine is too busy for it, and the figures include that delay", st.Lag.P99.Round(roundLag))
 		}
 		_ = srv.Stop() // as above
 	}, nil

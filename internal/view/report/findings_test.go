@@ -63,7 +63,7 @@ func goodRun() *result.Run {
 		Objectives: []metrics.Objective{{Metric: "ttft", Bound: 53}, {Metric: "tpot", Bound: 20}},
 	})
 	run.Verdict = verdict.Judge(verdict.Input{Summary: run.Summary})
-	run.Verdict.Grade, run.Verdict.Sentence = verdict.Valid, "Nothing found that would bend these numbers."
+	run.Verdict.Grade, run.Verdict.Sentence = verdict.Valid, "Nothing found that would make these numbers wrong."
 	for i := range run.Verdict.Findings { // made-up stamps need not pass; how a pass is printed is the point
 		run.Verdict.Findings[i].Level = verdict.OK
 	}
