@@ -12,6 +12,7 @@ import (
 	"spate/internal/host/launch"
 	"spate/internal/judge/verdict"
 	"spate/internal/result"
+	"spate/internal/result/store"
 	"spate/internal/safe/secret"
 	"spate/internal/settings/config"
 	"spate/internal/trial"
@@ -70,7 +71,7 @@ func runBench(ctx context.Context, p sitting, cfg *config.Bench) (code int) {
 		}
 		return exitOf(err)
 	}
-	keepRun(ctx, p, cfg, res.Run)
+	store.KeepRun(ctx, p.Process, p.chat, cfg, res.Run)
 	return exitCode(p, cfg, res, sig.Was(), err)
 }
 

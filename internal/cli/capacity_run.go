@@ -113,5 +113,5 @@ func (h *hunt) keep(ctx context.Context) {
 			}
 		}
 	}
-	keepRuns(h.p, ctx, h.o.noStore, h.prober.Args, entries)
+	keepRuns(ctx, h.p, h.o.noStore, h.prober.Args, entries)
 }

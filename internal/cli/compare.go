@@ -101,7 +101,7 @@ there is one for the host, server and workload: a difference below it is no diff
 	f.StringVar(&o.noiseFile, "noise-file", "", "where the noise of equal runs is kept; by default in the user's state folder")
 	f.BoolVar(&o.noNoise, "no-noise-floor", false, "use no learned noise floor")
 	f.BoolVar(&o.learn, "learn-noise", false, "take the results named as equal runs, and keep what they differ by")
-	f.StringVar(&o.store, "store", "", storeHelp)
+	f.StringVar(&o.store, "store", "", store.Help)
 	return cmd
 }
 
@@ -143,7 +143,7 @@ func (o *compareOptions) pivot(ctx context.Context, p Process, refs []string) er
 	if o.format != "text" && o.format != "markdown" {
 		return console.Usage("spate compare", fmt.Errorf("--by prints text or markdown, not %s", o.format))
 	}
-	set, err := (&reportFlags{store: o.store}).find(ctx, p, refs)
+	set, err := store.Find(ctx, p, o.store, refs)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate/internal/judge/explain"
+	"spate/internal/result/store"
 )
 
 // explanation is one result with what limited it, for programs.
@@ -43,13 +44,13 @@ engine's stats lines beside it knows much; a bare summary tells what Little's la
 			return runExplain(cmd.Context(), p, place, refs, asJSON)
 		},
 	}
-	cmd.Flags().StringVar(&place, "store", "", storeHelp)
+	cmd.Flags().StringVar(&place, "store", "", store.Help)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print an array, one object per result")
 	return cmd
 }
 
 func runExplain(ctx context.Context, p Process, place string, refs []string, asJSON bool) error {
-	set, err := (&reportFlags{store: place}).find(ctx, p, refs)
+	set, err := store.Find(ctx, p, place, refs)
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func runReport(ctx context.Context, p Process, refs []string, f reportFlags) err
 	if err := checkReport(f); err != nil {
 		return err
 	}
-	set, err := f.find(ctx, p, refs)
+	set, err := store.Find(ctx, p, f.store, refs)
 	if err != nil {
 		return err
 	}
@@ -104,24 +104,6 @@ func runReport(ctx context.Context, p Process, refs []string, f reportFlags) err
 		return fmt.Errorf("write to standard output: %w", err)
 	}
 	return nil
-}
-
-// find is what the references mean. Files that are damaged are told, and what could be read is shown.
-func (f *reportFlags) find(ctx context.Context, p Process, refs []string) ([]result.Entry, error) {
-	where, err := store.Locate(f.store, p.Getenv)
-	if err != nil {
-		return nil, err
-	}
-	finder := store.Finder{Where: where, Stdin: p.Stdin}
-	telling := p.Reading(refs)
-	set, err := finder.Resolve(ctx, refs)
-	telling.End()
-	for _, problem := range finder.Problems {
-		if problem.Bad() {
-			p.Say("%s\n", problem)
-		}
-	}
-	return set, errors.Join(err, finder.Close())
 }
 
 // checkReport refuses forms that do not exist before anything is read.

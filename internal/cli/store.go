@@ -1,232 +1,14 @@
 package cli
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
-	"time"
-
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
-	"spate/internal/console"
-	"spate/internal/result"
-	"spate/internal/result/store"
-	"spate/internal/safe/infile"
-	"spate/internal/safe/secret"
-	"spate/internal/settings/config"
 	"spate/internal/view/listing"
 )
 
-const storeHelp = "the store: a folder, a file or a postgres:// URL (default SPATE_STORE, else ~/.local/share/spate)"
-
-// keepTime is how long a finished run may take to get into the store.
-const keepTime = time.Minute
-
-// keep puts results into the store at the place the user said, or the usual one. A store that cannot take
-// them is told of and is no failure: what was measured is in its folder.
-func keep(ctx context.Context, p Process, said string, entries []result.Entry) []store.Kept {
-	where, err := store.Locate(said, p.Getenv)
-	if where == store.None || len(entries) == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTime)
-	defer cancel()
-	var kept []store.Kept
-	if err == nil {
-		kept, err = putAll(ctx, where, entries)
-	}
-	if err == nil {
-		return kept
-	}
-	console.Complain(p.Stderr, "warning", fmt.Errorf("not in the store: %w", err))
-	for i := range entries {
-		if run := entries[i].Run; run != nil && run.Dir != "" {
-			p.Say("warning: nothing is lost: spate import %s puts it there later; --no-store does without\n", run.Dir)
-			break
-		}
-	}
-	return nil
-}
-
-func putAll(ctx context.Context, where string, entries []result.Entry) (kept []store.Kept, err error) {
-	s, err := store.Open(ctx, where)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	return s.PutAll(ctx, entries)
-}
-
-// keepRun puts a run that was just measured into the store, as its folder has it: without secrets.
-func keepRun(ctx context.Context, p sitting, cfg *config.Bench, made *result.Run) {
-	if cfg.Output.NoStore {
-		return
-	}
-	run, err := finished(cfg, made)
-	if err != nil {
-		console.Complain(p.Stderr, "warning", fmt.Errorf("not in the store: %w", err))
-		return
-	}
-	for _, k := range keep(ctx, p.Process, cfg.Output.Store, []result.Entry{result.FromRun(run)}) {
-		console.Say(p.chat, "in the store as %s\n", k.ID)
-	}
-}
-
-// finished is a run as its folder has it or, without one, with the secrets of its settings taken out.
-func finished(cfg *config.Bench, run *result.Run) (*result.Run, error) {
-	if run.Dir != "" {
-		if kept, err := result.Open(run.Dir); err == nil {
-			return kept, nil
-		}
-	}
-	bare := *run
-	bare.Schema = result.Schema // which only a folder gives it
-	data, err := json.Marshal(&bare)
-	if err != nil {
-		return nil, fmt.Errorf("encode the run: %w", err)
-	}
-	return result.Decode(secret.Document(data, cfg.Scrub))
-}
-
-// openStore opens the store for a command that looks into it. It does not make one.
-func openStore(ctx context.Context, p Process, said string) (*store.Store, error) {
-	where, err := store.Locate(said, p.Getenv)
-	if err != nil {
-		return nil, err
-	}
-	if where == store.None {
-		return nil, errors.New("SPATE_STORE=none: there is no store; name one with --store")
-	}
-	if !store.Exists(where) {
-		return nil, noStore(said, where)
-	}
-	return store.Open(ctx, where)
-}
-
-// noStore says that the store is not there: a mistake where the command line named it.
-func noStore(said, where string) error {
-	const text = "there is no store at %s yet: spate bench and spate import make it"
-	if said != "" {
-		return infile.Missing(text, where)
-	}
-	return fmt.Errorf(text, where)
-}
-
-// withStore runs a command's work on the open store.
-func withStore(ctx context.Context, p Process, said string, do func(s *store.Store) error) (err error) {
-	s, err := openStore(ctx, p, said)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	return do(s)
-}
-
-// filterFlags say which results are meant.
-type filterFlags struct {
-	filter       store.Filter
-	labels       []string
-	where        []string
-	since, until string
-	sort         string
-}
-
-func (f *filterFlags) register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.filter.Model, "model", "", "with this in the model's name; with * or ? a pattern for all of it")
-	fs.StringVar(&f.filter.Engine, "engine", "", "the server's software, such as vllm or sglang")
-	fs.StringVar(&f.filter.Backend, "backend", "", "the protocol that was spoken, such as openai-chat")
-	fs.StringVar(&f.filter.GPU, "gpu", "", "with this in the GPU's name")
-	fs.StringVar(&f.filter.Verdict, "verdict", "", "of this grade: valid, suspect, invalid")
-	fs.StringArrayVar(&f.labels, "label", nil, "with the label name=value, or of that name; repeat for several")
-	fs.StringVar(&f.since, "since", "", "measured at or after: a date, or how long ago (7d, 36h)")
-	fs.StringVar(&f.until, "until", "", "measured before: how long ago, or a date with its whole day")
-	fs.StringArrayVar(&f.where, "where", nil, "whose figure keeps a bound, such as 'mean_ttft_ms<200'; repeat for several")
-	fs.StringVar(&f.sort, "sort", "", "by started, added, id, name, model, engine, gpu, verdict or a figure; -name for the largest first")
-	fs.IntVar(&f.filter.Limit, "limit", 0, "at most so many")
-}
-
-// build is the filter meant by the flags and by queries such as model:Qwen*.
-func (f *filterFlags) build(now time.Time, queries []string) (store.Filter, error) {
-	out := f.filter
-	for _, text := range f.labels {
-		l, err := store.ParseLabel(text)
-		if err != nil {
-			return out, fmt.Errorf("--label: %w", err)
-		}
-		out.Labels = append(out.Labels, l)
-	}
-	for _, text := range f.where {
-		b, err := store.ParseBound(text)
-		if err != nil {
-			return out, fmt.Errorf("--where: %w", err)
-		}
-		out.Where = append(out.Where, b)
-	}
-	var err error
-	if f.since != "" {
-		if out.Since, err = store.ParseWhen(f.since, now); err != nil {
-			return out, fmt.Errorf("--since: %w", err)
-		}
-	}
-	if f.until != "" {
-		if out.Until, err = store.ParseUntil(f.until, now); err != nil {
-			return out, fmt.Errorf("--until: %w", err)
-		}
-	}
-	if out.Limit < 0 {
-		return out, fmt.Errorf("--limit is %d: name how many results to show", out.Limit)
-	}
-	out.Sort, out.Desc = strings.CutPrefix(f.sort, "-")
-	return out, narrow(&out, queries)
-}
-
-// narrow adds the conditions of queries to a filter.
-func narrow(f *store.Filter, queries []string) error {
-	for _, text := range queries {
-		if !store.IsQuery(text) {
-			return fmt.Errorf("%q is no condition such as model:Qwen* or label:engine=x (spate show %s shows one result)", text, text)
-		}
-		if err := f.Narrow(text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkFigures names the nearest figure when a bound or the sorting asks for one that no result has.
-func checkFigures(ctx context.Context, s *store.Store, f store.Filter) error {
-	var asked []string
-	for _, b := range f.Where {
-		asked = append(asked, b.Figure)
-	}
-	if f.Sort != "" && !store.IsSort(f.Sort) {
-		asked = append(asked, f.Sort)
-	}
-	if len(asked) == 0 {
-		return nil
-	}
-	names, err := s.FigureNames(ctx)
-	if err != nil || len(names) == 0 {
-		return err
-	}
-	for _, name := range asked {
-		if !slices.Contains(names, name) {
-			return fmt.Errorf("no result in the store has the figure %q%s", name, config.DidYouMean(name, names))
-		}
-	}
-	return nil
-}
-
 // newList is `spate list`.
 func newList(p Process) *cobra.Command {
-	var filter filterFlags
-	var place, format string
-	var columns []string
-	var probes, all bool
+	var o listing.List
 	cmd := &cobra.Command{
 		Use:   "list [flags] [CONDITION...]",
 		Short: "List the results in the store",
@@ -240,31 +22,142 @@ is enough.`,
   spate list --label team=search --where 'p99_ttft_ms<500' --sort -output_throughput --limit 10
   spate list --columns max_concurrency,output_throughput,p99_itl_ms
   spate list --format csv > results.csv`,
-		RunE: func(cmd *cobra.Command, queries []string) error {
-			f, err := filter.build(time.Now(), queries)
-			if err != nil {
-				return console.Usage("spate list", err)
-			}
-			if !slices.Contains(listing.Formats, format) {
-				return console.Usage("spate list", fmt.Errorf("--format is one of %s, not %q%s", strings.Join(listing.Formats, ", "), format, config.DidYouMean(format, listing.Formats)))
-			}
-			most := listing.Rows
-			if all || f.Limit > 0 {
-				most = 0
-			}
-			return withStore(cmd.Context(), p, place, func(s *store.Store) error {
-				if err := checkFigures(cmd.Context(), s, f); err != nil {
-					return console.Usage("spate list", err)
-				}
-				return listing.Write(cmd.Context(), p.Stdout, s, f, format, listing.Options{Columns: columns, Probes: probes, Most: most})
-			})
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.Run(cmd.Context(), p, args) },
 	}
-	filter.register(cmd.Flags())
-	cmd.Flags().StringVar(&place, "store", "", storeHelp)
-	cmd.Flags().StringVar(&format, "format", "table", "table, json or csv")
-	cmd.Flags().BoolVar(&all, "all", false, "all rows, not the first 20 alone")
-	cmd.Flags().BoolVar(&probes, "probes", false, "a row for every probe of a capacity search, not one for the search")
-	cmd.Flags().StringSliceVar(&columns, "columns", nil, "figures, labels or settings to show instead of the usual ones, with commas between them")
+	o.Bind(cmd.Flags())
 	return cmd
+}
+
+// newShow is `spate show ID`.
+func newShow(p Process) *cobra.Command {
+	var o listing.ShowCommand
+	cmd := &cobra.Command{
+		Use:   "show ID...",
+		Short: "Show a result of the store: figures, settings, where its records lie",
+		Long: `Show everything the store knows of a result.
+
+The beginning of an id is enough, or its end after a dash; last is the latest result. A run whose folder was
+moved or deleted is shown from its summary, and spate import NEW-FOLDER tells the store where it is now.`,
+		Example: `  spate show last
+  spate show 20261115-12
+  spate show --json 1a2b | jq .result.metrics`,
+		Args: atLeastOne("id"),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.Run(cmd.Context(), p, args) },
+	}
+	o.Bind(cmd.Flags())
+	return cmd
+}
+
+// newTag is `spate tag ID LABEL...`.
+func newTag(p Process) *cobra.Command {
+	var o listing.Tag
+	cmd := &cobra.Command{
+		Use:   "tag ID [NAME=VALUE|NAME]... [--remove NAME]",
+		Short: "Label a result of the store",
+		Long: `Set labels of a result, or remove them. list, compare and report find results by their labels, as in
+label:team=search. A name without a value is a label too.
+
+Labels are the store's: the run folder stays as it was written.`,
+		Example: `  spate tag last best gpu=H200
+  spate tag 20261115-12 team=search --remove best`,
+		Args: func(_ *cobra.Command, args []string) error { return o.Check(args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return o.Run(cmd.Context(), p, args) },
+	}
+	o.Bind(cmd.Flags())
+	return cmd
+}
+
+// newRm is `spate rm ID...`.
+func newRm(p Process) *cobra.Command {
+	var o listing.Remove
+	cmd := &cobra.Command{
+		Use:   "rm ID...",
+		Short: "Remove results from the store",
+		Long: `Remove results from the store. Their files stay, unless --files is given: then the folders of runs go too,
+with their records. Files of other tools are never deleted.
+
+It asks first; --yes answers.`,
+		Example: `  spate rm 20261115-12
+  spate rm --files --yes 1a2b 3c4d`,
+		Args: atLeastOne("id"),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.Run(cmd.Context(), p, args) },
+	}
+	o.Bind(cmd.Flags())
+	return cmd
+}
+
+// newExport is `spate export [ID...] -o FILE`.
+func newExport(p Process) *cobra.Command {
+	var o listing.Export
+	cmd := &cobra.Command{
+		Use:   "export [flags] [ID|CONDITION...]",
+		Short: "Write results of the store to a file that import reads",
+		Long: `Write results to a file: those named by id, those that meet the flags and conditions, or all.
+
+JSON and JSON lines hold everything the store has; spate import reads them into another store, labels, settings
+and verdicts included. CSV is a table for spreadsheets: a column for each label, setting and figure, as printed.
+spate import reads it too, with the same figures.`,
+		Example: `  spate export -o all.jsonl
+  spate export --model qwen --since 30d -o qwen.csv
+  spate export last -o run.json && spate import --store postgres://db/spate run.json`,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.Run(cmd.Context(), p, args) },
+	}
+	o.Bind(cmd.Flags())
+	return cmd
+}
+
+// newImport is `spate import FILE|DIR...`.
+func newImport(p Process) *cobra.Command {
+	var o listing.Import
+	cmd := &cobra.Command{
+		Use:   "import [flags] FILE|DIR...",
+		Short: "Read results of any tool out of logs, pages and result files",
+		Long: `Find benchmark results in files, in folders and below them, or in standard input (-), and print them.
+
+Known are the result blocks of vLLM, SGLang, LMDeploy and TensorRT-LLM anywhere in a text, and the files of
+vLLM, SGLang, LMDeploy, TensorRT-LLM, GenAI-Perf, AIPerf, GuideLLM, EvalScope, llmperf, inference-benchmarker,
+vllm_benchmark.py and spate itself. Logs may be compressed with gzip. Each result comes with what the text
+around it tells: headings, command lines, server launches, engine stats lines.
+
+What is damaged, cut short or contradicts itself is listed below the results, by file and line.
+
+The results go into the store, where spate list, show, compare and report find them; importing the same
+result again changes nothing. Files of spate export are read too.`,
+		Example: `  spate import results.md                     a table of what is in a page
+  spate import --json logs/ > results.json    everything in a folder, for programs
+  kubectl logs bench | spate import -         what a pod printed
+  spate import --strict results/              fail when anything is damaged
+  spate import --no-store results.md          only look`,
+		Args: atLeastOne("file or folder"),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.Run(cmd.Context(), p, args) },
+	}
+	o.Bind(cmd.Flags())
+	return cmd
+}
+
+// newStoreCommand is `spate store`: the commands of the store under one name. Their short forms stay.
+func newStoreCommand(p Process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "store",
+		Short: "Find, show, label, remove and export the results that are kept",
+		Long: `Keep every result in one place and find it again: list, show, tag, rm, export and import work on the store.
+Each of them is also a command of spate itself: spate list is spate store list.
+
+Every run of bench, sweep, capacity and tune goes into the store by itself. docs/store.md describes it.`,
+		Example: `  spate store list --model qwen --since 7d
+  spate store show last
+  spate store export -o all.jsonl`,
+		Args: cobra.ArbitraryArgs,
+		RunE: runParent,
+	}
+	cmd.AddCommand(storeCommands(p)...)
+	for _, c := range cmd.Commands() {
+		c.Args = usageArgs(c.Args)
+	}
+	return cmd
+}
+
+// storeCommands are what can be done with the store.
+func storeCommands(p Process) []*cobra.Command {
+	return []*cobra.Command{newList(p), newShow(p), newTag(p), newRm(p), newExport(p), newImport(p)}
 }

@@ -11,7 +11,6 @@ import (
 	"spate/internal/console"
 	"spate/internal/forecast/profile"
 	"spate/internal/host/launch"
-	"spate/internal/result"
 	"spate/internal/safe/secret"
 	"spate/internal/search/sweep"
 	"spate/internal/trial"
@@ -61,7 +60,7 @@ func runSweep(ctx context.Context, p Process, o *sweepOptions, own *pflag.FlagSe
 		return fmt.Errorf("%w\nwhat was measured is kept; go on with: spate sweep --resume %s", err, dir)
 	}
 	if prof == nil {
-		keepRuns(p, ctx, o.noStore, plan.Args(&plan.Points[0]), out.Entries)
+		keepRuns(ctx, p, o.noStore, plan.Args(&plan.Points[0]), out.Entries)
 	}
 	return concludeSweep(p, o, folder, out, sig.Was())
 }
@@ -103,17 +102,6 @@ func sweepExecutor(p Process, prof *profile.Profile, stop <-chan struct{}, resum
 // namedProfile finds a profile by name or file.
 func namedProfile(p Process, name string) (*profile.Profile, error) {
 	return profile.NamedShipped(p.ReadNamed, name)
-}
-
-// keepRuns puts runs into the store, unless the user wants none. Those that are there already stay as they are.
-func keepRuns(p Process, ctx context.Context, no bool, args []string, entries []result.Entry) {
-	cfg, err := resolver(p)(args)
-	if no || err != nil || cfg.Output.NoStore {
-		return
-	}
-	if kept := keep(ctx, p, cfg.Output.Store, entries); len(kept) > 0 {
-		p.Say("%d %s in the store\n", len(kept), map[bool]string{true: "run is", false: "runs are"}[len(kept) == 1])
-	}
 }
 
 // concludeSweep shows what the sweep has so far, and how to go on.

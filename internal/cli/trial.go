@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/host/launch"
+	"spate/internal/result"
+	"spate/internal/result/store"
 	"spate/internal/settings/config"
 	"spate/internal/trial"
 	"spate/internal/trial/executor"
@@ -53,4 +56,12 @@ func predicted(p Process, prof *profile.Profile) trial.Executor {
 	local := predict.On(p)
 	local.Note = nil
 	return &executor.Predicted{Profile: prof, Tool: versionText(), Local: local}
+}
+
+// keepRuns puts runs into the store, unless the user or the settings of their flags want none. Those that are there
+// already stay as they are.
+func keepRuns(ctx context.Context, p Process, no bool, args []string, entries []result.Entry) {
+	if cfg, err := resolver(p)(args); err == nil && !no {
+		store.KeepRuns(ctx, p, cfg, entries)
+	}
 }

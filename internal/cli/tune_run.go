@@ -68,7 +68,7 @@ func (h *hunted) conclude(ctx context.Context, d *tune.Folder, predicted string)
 		h.p.Say("wrote %s\n", path)
 	}
 	if predicted == "" && len(r.Entries()) > 0 {
-		keepRuns(h.p, ctx, h.o.noStore, h.f.Workloads[0].Args, r.Entries())
+		keepRuns(ctx, h.p, h.o.noStore, h.f.Workloads[0].Args, r.Entries())
 	}
 	if h.o.json {
 		return h.p.JSON(r.Outcome)

@@ -1,4 +1,4 @@
-package cli
+package listing
 
 import (
 	"bytes"
@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"spate/internal/console"
 	"spate/internal/figure"
@@ -26,48 +26,41 @@ var exporters = map[string]func(w io.Writer, entries []result.Entry) error{
 
 var exportFormats = []string{"json", "jsonl", "csv"}
 
-// newExport is `spate export [ID...] -o FILE`.
-func newExport(p Process) *cobra.Command {
-	var filter filterFlags
-	var place, output, format string
-	cmd := &cobra.Command{
-		Use:   "export [flags] [ID|CONDITION...]",
-		Short: "Write results of the store to a file that import reads",
-		Long: `Write results to a file: those named by id, those that meet the flags and conditions, or all.
+// Export is `spate export [ID...] -o FILE`.
+type Export struct {
+	filter                store.FilterFlags
+	place, output, format string
+}
 
-JSON and JSON lines hold everything the store has; spate import reads them into another store, labels, settings
-and verdicts included. CSV is a table for spreadsheets: a column for each label, setting and figure, as printed.
-spate import reads it too, with the same figures.`,
-		Example: `  spate export -o all.jsonl
-  spate export --model qwen --since 30d -o qwen.csv
-  spate export last -o run.json && spate import --store postgres://db/spate run.json`,
-		RunE: func(cmd *cobra.Command, refs []string) error {
-			f, err := filter.build(time.Now(), nil)
-			if err != nil {
-				return console.Usage("spate export", err)
-			}
-			write, err := exporter(output, format)
-			if err != nil {
-				return console.Usage("spate export", err)
-			}
-			return withStore(cmd.Context(), p, place, func(s *store.Store) error {
-				items, err := chosen(cmd.Context(), s, f, refs)
-				if err != nil {
-					return err
-				}
-				entries, err := s.Entries(cmd.Context(), items)
-				if err != nil {
-					return err
-				}
-				return exportTo(p, output, entries, write)
-			})
-		},
+// Bind adds the flags to a set.
+func (o *Export) Bind(f *pflag.FlagSet) {
+	o.filter.Bind(f)
+	f.StringVar(&o.place, "store", "", store.Help)
+	f.StringVarP(&o.output, "output", "o", "", "file to write, ending in .json, .jsonl or .csv (default standard output, as JSON lines)")
+	f.StringVar(&o.format, "format", "", "json, jsonl or csv, whatever the file is called")
+}
+
+// Run writes the file.
+func (o *Export) Run(ctx context.Context, p console.Process, refs []string) error {
+	f, err := o.filter.Build(time.Now(), nil)
+	if err != nil {
+		return console.Usage("spate export", err)
 	}
-	filter.register(cmd.Flags())
-	cmd.Flags().StringVar(&place, "store", "", storeHelp)
-	cmd.Flags().StringVarP(&output, "output", "o", "", "file to write, ending in .json, .jsonl or .csv (default standard output, as JSON lines)")
-	cmd.Flags().StringVar(&format, "format", "", "json, jsonl or csv, whatever the file is called")
-	return cmd
+	write, err := exporter(o.output, o.format)
+	if err != nil {
+		return console.Usage("spate export", err)
+	}
+	return store.Use(ctx, p, o.place, func(s *store.Store) error {
+		items, err := chosen(ctx, s, f, refs)
+		if err != nil {
+			return err
+		}
+		entries, err := s.Entries(ctx, items)
+		if err != nil {
+			return err
+		}
+		return exportTo(p, o.output, entries, write)
+	})
 }
 
 // exporter is the writer for a file's ending, or for a format that was named.
@@ -100,7 +93,7 @@ func chosen(ctx context.Context, s *store.Store, f store.Filter, refs []string) 
 		}
 		f.IDs = append(f.IDs, id)
 	}
-	if err := checkFigures(ctx, s, f); err != nil {
+	if err := s.CheckFigures(ctx, f); err != nil {
 		return nil, console.Usage("spate export", err)
 	}
 	items, err := s.List(ctx, f)
@@ -110,7 +103,7 @@ func chosen(ctx context.Context, s *store.Store, f store.Filter, refs []string) 
 	return items, err
 }
 
-func exportTo(p Process, output string, entries []result.Entry, write func(io.Writer, []result.Entry) error) error {
+func exportTo(p console.Process, output string, entries []result.Entry, write func(io.Writer, []result.Entry) error) error {
 	if output == "" || output == "-" {
 		if err := write(p.Stdout, entries); err != nil {
 			return fmt.Errorf("write to standard output: %w", err)
