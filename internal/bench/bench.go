@@ -14,11 +14,13 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"spate/internal/call"
 	"spate/internal/call/recorder"
 	"spate/internal/judge/metrics"
+	"spate/internal/judge/verdict"
 	"spate/internal/result"
 	"spate/internal/send/client"
 	"spate/internal/send/driver"
@@ -56,7 +58,8 @@ type Outcome struct {
 	Run   *result.Run
 	Unmet []string // objectives asked for and not met, as sentences
 
-	kept *recorder.Spill
+	kept   *recorder.Spill
+	worker result.Worker
 }
 
 // session is a run under way.
@@ -64,11 +67,14 @@ type session struct {
 	Job
 	clock   call.Clock
 	watch   *watch
+	self    *verdict.Self // after the load
 	run     *result.Run
 	folder  *result.Folder
 	memory  *recorder.Spill
 	console *live.Console  // standard error
 	writing sync.WaitGroup // of what is written beside the run
+	rows    rows           // the workers, where others send
+	started atomic.Int64   // the start they were given, on the clock; 0 before it is known
 	notes   []string
 
 	tenants  []*tenant  // who sends: one or more
@@ -89,7 +95,10 @@ type session struct {
 func Run(ctx context.Context, job Job) (*Outcome, error) {
 	restore := sync.OnceFunc(driver.Tune())
 	defer restore()
-	s := &session{Job: job, clock: call.NewClock()}
+	s, err := newSession(job)
+	if err != nil {
+		return nil, err
+	}
 	s.shareConsole()
 	defer s.close()
 	defer s.letGo()
@@ -170,6 +179,9 @@ func (s *session) preparing(ctx context.Context) (_ context.Context, prepared fu
 // assemble puts target, tokenizer, client and load of every tenant together.
 func (s *session) assemble(ctx context.Context) error {
 	s.newTenants()
+	if len(s.tenants) == 0 {
+		return fmt.Errorf("%w: there are %d tenants for %d workers", ErrIdle, len(s.Config.Tenants), s.Part.Of)
+	}
 	for i, t := range s.tenants {
 		if err := t.assemble(ctx, s.tenants[:i]); err != nil {
 			return t.err(err)
@@ -209,7 +221,7 @@ func (t *tenant) meet(ctx context.Context) error {
 	if t.tokens, err = t.loadTokens(ctx); err != nil {
 		return err
 	}
-	t.target.client.Clock = t.clock
+	t.target.client.Clock, t.target.client.Turn = t.clock, t.Part.Index
 	return nil
 }
 
@@ -253,7 +265,9 @@ func (s *session) measure(ctx context.Context) (driver.Result, error) {
 	if err := s.preamble().Main(s.Stdout); err != nil {
 		return driver.Result{}, fmt.Errorf("write to standard output: %w", err)
 	}
-	s.warmConnections(ctx)
+	if s.Drive == nil {
+		s.warmConnections(ctx)
+	}
 	s.profile(ctx, "/start_profile")
 	s.watch = s.startWatch(ctx)
 
@@ -294,6 +308,7 @@ func (t *tenant) drive(ctx context.Context, cfg driver.Config, progress *live.Pr
 func (t *tenant) settle(r *call.Record) {
 	t.tokens.settle(r)
 	t.sign(r)
+	r.Worker = t.Worker
 }
 
 // warmConnections opens connections before requests are due. A client that several tenants share needs
@@ -318,6 +333,18 @@ func (s *session) sink(progress *live.Progress) recorder.Sink {
 		sinks = append(sinks, s.folder.Log)
 	}
 	if s.Sink != nil {
+		sinks = append(sinks, s.Sink)
+	}
+	return recorder.Tee(sinks...)
+}
+
+// beside is where records of requests go that are no part of the load. Who follows a worker wants them, too.
+func (s *session) beside() recorder.Sink {
+	sinks := []recorder.Sink{s.memory}
+	if s.folder != nil {
+		sinks = append(sinks, s.folder.Log)
+	}
+	if s.Sink != nil && s.Part.Split() {
 		sinks = append(sinks, s.Sink)
 	}
 	return recorder.Tee(sinks...)
@@ -355,7 +382,7 @@ func (s *session) conclude(res driver.Result) (*Outcome, error) {
 	}
 	r.Verdict = s.judge(&r.Summary)
 	s.hintFailures(&r.Verdict, r.Summary.Failures.Kinds)
-	out := &Outcome{Run: r, kept: recs, Unmet: append(unmet(s.Config.Check.SLO, &r.Summary), unmetTenants(r)...)}
+	out := &Outcome{Run: r, kept: recs, worker: s.worker(res), Unmet: append(unmet(s.Config.Check.SLO, &r.Summary), unmetTenants(r)...)}
 	r.Notes = append(r.Notes, s.notes...)
 	files, saveErr := s.saveVLLM(recs)
 	saveErr = errors.Join(saveErr, recs.Err())
@@ -502,6 +529,7 @@ func (t *tenant) metricsRun() metrics.Run {
 	if c.Load.MaxConcurrency != nil {
 		run.MaxConcurrency = *c.Load.MaxConcurrency
 	}
+	t.ownPart(&run)
 	for _, o := range c.Check.SLO { // an objective may stand on a percentile nobody asked to print
 		if o.IsPct && !slices.Contains(run.Percentiles, o.Pct) {
 			run.Percentiles = append(slices.Clip(run.Percentiles), o.Pct)

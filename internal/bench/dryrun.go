@@ -74,7 +74,7 @@ func (t *tenant) rehearse(ctx context.Context) (lengths workload.Plan, err error
 	if err != nil {
 		return lengths, err
 	}
-	t.load = &load{source: &requests{Stream: stream}, expect: t.Config.Load.NumPrompts}
+	t.load = &load{source: t.requests(stream, t.Config.Load.Seed), expect: t.Config.Load.NumPrompts}
 	return lengths, t.plan(t.load)
 }
 

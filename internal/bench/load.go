@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"sync"
 	"time"
 
 	"spate/internal/call"
 	"spate/internal/call/recorder"
 	"spate/internal/load/build"
+	"spate/internal/load/deal"
 	"spate/internal/load/schedule"
 	"spate/internal/load/workload"
 	"spate/internal/rng"
@@ -38,13 +40,23 @@ type load struct {
 type requests struct {
 	*workload.Stream
 	lora func(*call.Request)
-	mute bool // nothing is to be generated
+	mute bool           // nothing is to be generated
+	has  func(int) bool // which of them are sent from here
 
 	mu   sync.Mutex
 	head []call.Request // looked at, not yet handed out
 }
 
 func (r *requests) Next(ctx context.Context) (call.Request, error) {
+	for {
+		req, err := r.next(ctx)
+		if err != nil || r.has(req.Number) { // the first was made to be looked at
+			return req, err
+		}
+	}
+}
+
+func (r *requests) next(ctx context.Context) (call.Request, error) {
 	r.mu.Lock()
 	if len(r.head) > 0 {
 		req := r.head[0]
@@ -121,11 +133,12 @@ func (t *tenant) newLoad(ctx context.Context) (*load, error) {
 	if err != nil {
 		return nil, err
 	}
+	wcfg.Has = t.makes()
 	stream, err := workload.New(wcfg, t.tokens.workload(), t.tokens.tmpl)
 	if err != nil {
 		return nil, err
 	}
-	l := &load{source: &requests{Stream: stream, lora: lora(&c.Model, c.Load.Seed), mute: c.Target.Backend.Pools()}, expect: c.Load.NumPrompts}
+	l := &load{source: t.requests(stream, c.Load.Seed), expect: c.Load.NumPrompts}
 	if !exact {
 		if err := t.align(ctx, l); err != nil {
 			return nil, errors.Join(err, l.close())
@@ -137,8 +150,16 @@ func (t *tenant) newLoad(ctx context.Context) (*load, error) {
 	if err := t.warmup(ctx, l, wcfg); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
+	if err := t.idle(l); err != nil {
+		return nil, errors.Join(err, l.close())
+	}
 	l.size(c)
 	return l, nil
+}
+
+// requests are those of a stream, with what the settings add to them.
+func (t *tenant) requests(stream *workload.Stream, seed int64) *requests {
+	return &requests{Stream: stream, lora: lora(&t.Config.Model, seed), mute: t.Config.Target.Backend.Pools(), has: t.share().Has}
 }
 
 // size decides how many requests and connections to have ready before the start.
@@ -150,7 +171,7 @@ func (l *load) size(c *config.Bench) {
 	l.ahead = min(n, 4096)
 	switch {
 	case c.Load.MaxConcurrency != nil:
-		l.connections = min(n, *c.Load.MaxConcurrency)
+		l.connections = min(n, l.plan.Slots)
 	case c.Load.AtOnce() && !c.SelfTimed():
 		l.connections = n
 	default:
@@ -171,13 +192,16 @@ func lora(m *config.Model, seed int64) func(*call.Request) {
 		return nil
 	}
 	random := rng.New(uint64(seed), "lora")
+	drawn := 0
 	return func(r *call.Request) {
 		i := r.ID % len(m.LoRAModules)
-		switch {
-		case len(m.LoRAWeights) > 0:
-			i = weighted(m.LoRAWeights, random.Float64())
-		case m.LoRAAssignment == config.AssignRandom:
-			i = random.IntN(len(m.LoRAModules))
+		for ; drawn <= r.Number; drawn++ { // for those that others send, too
+			switch {
+			case len(m.LoRAWeights) > 0:
+				i = weighted(m.LoRAWeights, random.Float64())
+			case m.LoRAAssignment == config.AssignRandom:
+				i = random.IntN(len(m.LoRAModules))
+			}
 		}
 		r.Model = m.LoRAModules[i]
 	}
@@ -202,12 +226,15 @@ func weighted(weights []float64, point float64) int {
 // plan fixes when requests are due.
 func (t *tenant) plan(l *load) error {
 	n := l.source.Count() // 0 when time alone bounds the run
-	l.expect = n
+	l.expect = t.share().Count(n)
 	a, err := t.Config.Arrivals(n, l.source.Times).Arrivals()
 	if err != nil {
 		return err
 	}
-	l.plan, l.rate, l.text = a.Plan, a.Rate, a.Text
+	l.plan, l.rate, l.text = a.Plan.Dealt(t.share()), a.Rate, a.Text
+	if t.Part.Split() {
+		l.text += ", worker " + t.Part.String()
+	}
 	return nil
 }
 
@@ -224,29 +251,39 @@ func (t *tenant) warmup(ctx context.Context, l *load, wcfg workload.Config) erro
 		if err != nil {
 			return err
 		}
-		l.warmup = &driver.Warmup{Source: t.warm(stream), For: c.WarmupDuration}
+		l.warmup = &driver.Warmup{Source: t.requests(stream, c.Seed+1), For: c.WarmupDuration, Fixed: t.Part.Split()}
 	case c.NumWarmups > 0 && !t.burst():
 		first, err := l.first(ctx)
 		if err != nil {
 			return err
 		}
-		l.warmup = &driver.Warmup{Source: &copies{of: first}, N: c.NumWarmups}
+		l.warmup = &driver.Warmup{Source: t.copies(first), N: c.NumWarmups}
 	default:
 		return nil
 	}
-	if l.plan.Due == nil {
-		return nil
+	if l.plan.Due != nil {
+		if err := l.shift(t.share()); err != nil {
+			return err
+		}
 	}
-	return l.shift()
+	return l.dealWarmup(t.share())
 }
 
-// warm is a warm-up's requests: others than the measured ones, made in the same way.
-func (t *tenant) warm(stream *workload.Stream) *requests {
-	return &requests{Stream: stream, lora: lora(&t.Config.Model, t.Config.Load.Seed+1), mute: t.Config.Target.Backend.Pools()}
+// dealWarmup leaves of the warm-up what a share has of it.
+func (l *load) dealWarmup(s deal.Share) error {
+	w := l.warmup
+	if w.N = s.Count(w.N); w.N > 0 || w.For > 0 {
+		return nil
+	}
+	l.warmup = nil
+	if r, ok := w.Source.(*requests); ok {
+		return r.Close()
+	}
+	return nil
 }
 
 // shift puts the warm-up's due times ahead of the measured ones.
-func (l *load) shift() error {
+func (l *load) shift(share deal.Share) error {
 	warm, err := schedule.Constant(l.rate)
 	if err != nil {
 		return err
@@ -258,9 +295,10 @@ func (l *load) shift() error {
 	} else {
 		l.offset = time.Duration(float64(l.warmup.N) / l.rate * float64(time.Second))
 	}
-	main, n, offset := l.plan.Due, l.warmup.N, l.offset
+	main, offset := l.plan.Due, l.offset
+	warm = warm.First(l.warmup.N).Dealt(share)
 	l.plan.Due = func(yield func(time.Duration) bool) {
-		for t := range warm.First(n).Due {
+		for t := range warm.Due {
 			if !yield(min(t, offset)) {
 				return
 			}
@@ -272,7 +310,7 @@ func (l *load) shift() error {
 		}
 	}
 	if l.plan.N > 0 {
-		l.plan.N += n
+		l.plan.N += warm.N
 	}
 	if l.plan.Until > 0 {
 		l.plan.Until += offset
@@ -288,18 +326,14 @@ func (t *tenant) burst() bool {
 // warmUpDrained sends the warm-up of a burst and waits for it.
 func (s *session) warmUpDrained(ctx context.Context) error {
 	n := s.Config.Load.NumWarmups
-	if n <= 0 {
+	if n <= 0 || s.Drive != nil {
 		return nil
 	}
 	if err := s.preamble().Warmup(s.Stdout); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
 	}
-	keep := []recorder.Sink{s.memory}
-	if s.folder != nil {
-		keep = append(keep, s.folder.Log)
-	}
 	for _, t := range s.tenants {
-		if err := t.warmUpBurst(ctx, recorder.Tee(keep...)); err != nil {
+		if err := t.warmUpBurst(ctx, s.beside()); err != nil {
 			return t.err(err)
 		}
 	}
@@ -308,7 +342,7 @@ func (s *session) warmUpDrained(ctx context.Context) error {
 
 // warmUpBurst sends the warm-up of a burst; that of other loads goes ahead of them without a gap.
 func (t *tenant) warmUpBurst(ctx context.Context, keep recorder.Sink) error {
-	n := t.Config.Load.NumWarmups
+	n := t.share().Count(t.Config.Load.NumWarmups)
 	if n <= 0 || !t.burst() {
 		return nil
 	}
@@ -322,7 +356,7 @@ func (t *tenant) warmUpBurst(ctx context.Context, keep recorder.Sink) error {
 	}
 	t.hold()
 	res, err := driver.Run(ctx, driver.Config{
-		Plan: plan, Source: empty{}, Warmup: &driver.Warmup{Source: &copies{of: first}, N: n}, Doer: sender{t},
+		Plan: plan, Source: empty{}, Warmup: &driver.Warmup{Source: t.copies(first), N: n}, Doer: sender{t},
 		Sink: keep, Clock: t.clock, Stop: t.Stop, Settle: t.settle, Grace: t.Config.Load.GracePeriod,
 		Abort: driver.Abort(t.Config.Load.AbortOnError),
 	})
@@ -334,16 +368,33 @@ func (t *tenant) warmUpBurst(ctx context.Context, keep recorder.Sink) error {
 
 // copies hands out one request again and again.
 type copies struct {
-	of call.Request
-	n  int
+	of  call.Request
+	has func(int) bool // which of them are sent from here
+	n   int
 }
 
+func (t *tenant) copies(of call.Request) *copies { return &copies{of: of, has: t.share().Has} }
+
 func (c *copies) Next(context.Context) (call.Request, error) {
+	for !c.has(c.n) { // some are: as many as are asked for
+		c.n++
+	}
 	r := c.of
-	r.Name = fmt.Sprintf("%s-warmup-%d", r.Name, c.n)
-	r.ID = c.n
+	r.ID, r.Number, r.Name = c.n, c.n, c.named(c.n).Name
 	c.n++
 	return r, nil
+}
+
+func (c *copies) named(n int) call.Request {
+	return call.Request{ID: n, Number: n, Name: fmt.Sprintf("%s-warmup-%d", c.of.Name, n)}
+}
+
+// Outline are all of them, whoever sends them, without what they ask.
+func (c *copies) Outline() iter.Seq[call.Request] {
+	return func(yield func(call.Request) bool) {
+		for n := 0; yield(c.named(n)); n++ {
+		}
+	}
 }
 
 // empty is a source without requests.

@@ -14,7 +14,7 @@ func TestModelMix(t *testing.T) {
 		mix := lora(&m, 7)
 		got := map[string]int{}
 		for i := range n {
-			r := call.Request{ID: i}
+			r := call.Request{ID: i, Number: i}
 			mix(&r)
 			got[r.Model]++
 		}

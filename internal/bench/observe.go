@@ -37,7 +37,7 @@ type watch struct {
 	first  []probe.Counters // of each server, before anything was sent; nil when one does not tell
 	before []probe.Counters // when the measured part began
 
-	begins  chan time.Duration // when the measured part begins, where a warm-up goes ahead of it
+	begins  chan time.Duration // when the measured part begins, where a warm-up or a wait goes ahead of it
 	over    chan struct{}      // closed when the load is over
 	waiting sync.WaitGroup     // for the measured part
 
@@ -57,7 +57,7 @@ func (s *session) startWatch(ctx context.Context) *watch {
 	w.first = w.before
 	w.sampler = s.startObserving(ctx, w.first != nil)
 	w.watchSelf(s)
-	if slices.ContainsFunc(s.tenants, func(t *tenant) bool { return t.load.warmup != nil }) {
+	if s.Begin != nil || s.Drive != nil || slices.ContainsFunc(s.tenants, func(t *tenant) bool { return t.load.warmup != nil }) {
 		w.waiting.Go(func() { w.afterWarmUp(ctx, s) })
 	}
 	return w
@@ -278,7 +278,8 @@ func (s *session) judge(sum *metrics.Summary) verdict.Verdict {
 		}
 		log = s.folder.Log.Stats()
 	}
-	in := verdict.Input{Summary: *sum, Self: s.selfOf(&s.watch.seen, s.watch.stampLag(), log), Settings: s.settings()}
+	s.self = s.selfOf(&s.watch.seen, s.watch.stampLag(), log)
+	in := verdict.Input{Summary: *sum, Self: s.self, Settings: s.settings()}
 	if c := s.watch.change; c != nil && !c.Reset && c.PrefixQueries != nil && c.PrefixHits != nil {
 		in.Server = &verdict.Server{PrefixQueries: *c.PrefixQueries, PrefixHits: *c.PrefixHits}
 	}
@@ -349,7 +350,7 @@ func notMet(text, key string, v float64, lack string) string {
 // function is called. They are outside the concurrency cap, as vLLM's are.
 func (s *session) startProbes(ctx context.Context) (stop func()) {
 	rate := float64(s.Config.Load.ProbeRate)
-	if rate <= 0 {
+	if rate <= 0 || s.Drive != nil {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -382,11 +383,8 @@ func (s *session) probe(ctx context.Context, n int) {
 	}
 	rec.Due, rec.Dispatched, rec.Started = now, now, now
 	s.whole.tokens.settle(&rec)
-	sinks := []recorder.Sink{s.memory}
-	if s.folder != nil {
-		sinks = append(sinks, s.folder.Log)
-	}
-	_ = recorder.Tee(sinks...).Record(&rec) // a refused record shows in the log's own statistics
+	rec.Worker = s.Worker
+	_ = s.beside().Record(&rec) // a refused record shows in the log's own statistics
 }
 
 // hostOf is a URL's host for people.

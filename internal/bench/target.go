@@ -228,6 +228,9 @@ func (t *tenant) unreachable(err error, status int) error {
 
 // ready waits until the endpoint answers a request, if the user asked for that.
 func (s *session) ready(ctx context.Context) error {
+	if s.Part.Split() {
+		return s.taught()
+	}
 	timeout := s.Config.Target.ReadyTimeout
 	if err := s.preamble().Ready(s.Stdout); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)

@@ -59,6 +59,7 @@ func (s *session) newTenants() {
 	if len(s.Config.Tenants) == 0 {
 		return
 	}
+	s.dealTenants()
 	s.named = s.tenants
 	s.heading = fmt.Sprintf("Plan of %d tenants, which start together (nothing was sent)\n", len(s.named))
 	for _, t := range s.named {
@@ -273,6 +274,9 @@ func (t *tenant) row() result.Tenant {
 
 // drive drives all tenants at once, from one moment on; cfg has what they share.
 func (s *session) drive(ctx context.Context, cfg driver.Config, progress *live.Progress) (driver.Result, error) {
+	if s.Drive != nil {
+		return s.driven(ctx, cfg)
+	}
 	stop, halt, done := s.haltable()
 	defer done()
 	start := &startLine{left: len(s.tenants), begin: s.beginning(), open: make(chan struct{})}

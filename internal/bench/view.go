@@ -36,8 +36,11 @@ func (s *session) startView(ctx context.Context, counts *driver.Live, progress *
 	snap := func() live.Snapshot {
 		ph.show(progress)
 		progress.SetWaiting(int(counts.Queued.Load()))
+		if s.Drive != nil {
+			progress.SetSent(int(counts.Sent.Load()))
+		}
 		sn := progress.Snapshot(s.clock.Now())
-		sn.InFlight = int(counts.InFlight.Load())
+		sn.InFlight, sn.Workers = int(counts.InFlight.Load()), s.rows.get()
 		s.judgeSoFar(&sn)
 		return sn
 	}
@@ -59,6 +62,12 @@ type phases struct {
 
 func (p *phases) show(progress *live.Progress) {
 	now, plan := p.s.clock.Now(), p.s.whole.load.plan
+	if start := time.Duration(p.s.started.Load()); start > 0 {
+		p.began = start
+	} else if p.s.Drive != nil {
+		progress.SetPhase("waiting for workers", p.began, call.Unset)
+		return
+	}
 	warming := p.warming(now)
 	if p.until == call.Unset && plan.Until > 0 && (plan.Due != nil || !warming) {
 		p.until = p.began + plan.Until

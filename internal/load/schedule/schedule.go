@@ -16,6 +16,7 @@ import (
 	"math"
 	"time"
 
+	"spate/internal/load/deal"
 	"spate/internal/rng"
 )
 
@@ -77,6 +78,27 @@ func (p Plan) For(d time.Duration) Plan {
 				if t >= d || !yield(t) {
 					return
 				}
+			}
+		}
+	}
+	return p
+}
+
+// Dealt returns what a share has of the plan: its requests at the times they have in the whole, and its slots. It ends
+// when the whole does.
+func (p Plan) Dealt(s deal.Share) Plan {
+	p.N, p.Slots = s.Count(p.N), s.Slots()
+	if due := p.Due; due != nil {
+		p.Due = func(yield func(time.Duration) bool) {
+			if s.Idle() {
+				return
+			}
+			i := 0
+			for t := range due {
+				if s.Has(i) && !yield(t) {
+					return
+				}
+				i++
 			}
 		}
 	}

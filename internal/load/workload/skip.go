@@ -1,5 +1,13 @@
 package workload
 
+import (
+	"fmt"
+	"iter"
+	"strconv"
+
+	"spate/internal/call"
+)
+
 // A load that several workers send is drawn by each of them in the same order, so that request i is the same for any
 // number of workers; only what a worker sends itself it also makes. That a request of others need not be made is
 // known where every drawn one is kept; where the making decides, as by the length of a text, all are made.
@@ -22,7 +30,27 @@ func (p *sonnet) sure(job) bool     { return p.cfg.Era == V6 }
 // skipper is a dataset for which a request that is not made leaves something to do.
 type skipper interface{ skip(j job) }
 
+// Outline are all requests of a stream in their order, whoever sends them, without what they ask: numbers, names, and
+// the conversations they begin. There are as many as there may be.
+func (s *Stream) Outline() iter.Seq[call.Request] {
+	return func(yield func(call.Request) bool) {
+		id := 0
+		for n := range s.limit {
+			req := call.Request{ID: n, Number: n, Phase: call.Measure}
+			if t, ok := s.ds.(*dialogs); ok {
+				req.ID, req.Session = id, sessionName(n)
+				id += t.length(n)
+			}
+			if req.Name = s.prefix + strconv.Itoa(req.ID); !yield(req) {
+				return
+			}
+		}
+	}
+}
+
 // skip gives a conversation of others as many requests as it has, since the numbers of later ones follow from it.
 func (t *dialogs) skip(j job) {
 	j.thread.script, j.thread.others = make([]step, t.length(j.index)), true
 }
+
+func sessionName(conversation int) string { return fmt.Sprintf("s%d", conversation) }

@@ -289,7 +289,7 @@ func (t *dialogs) thought(draws *rand.Rand) time.Duration {
 }
 
 func (t *dialogs) next() (job, state, error) {
-	j := job{index: t.at, thread: &thread{session: &session{name: fmt.Sprintf("s%d", t.at)}}}
+	j := job{index: t.at, thread: &thread{session: &session{name: sessionName(t.at)}}}
 	t.at++
 	return j, issue, nil
 }

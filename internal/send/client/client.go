@@ -31,6 +31,7 @@ import (
 type Config struct {
 	Backend  *protocol.Protocol
 	BaseURLs []string // scheme://host[:port][/prefix]; several are used in turn
+	Turn     int      // which of them is the first: several clients of one load begin with different ones
 	Endpoint string   // path below each base URL
 	Unix     string   // a Unix socket to dial instead of the URL's host
 	Header   http.Header
@@ -138,6 +139,7 @@ func New(cfg Config) (*Client, error) {
 	if len(c.targets) == 0 {
 		return nil, errors.New("no base URL to send to")
 	}
+	c.turn.Store(uint32(cfg.Turn))
 	return c, nil
 }
 

@@ -95,6 +95,9 @@ func (p *Progress) SetWaiting(n int) { p.waiting.Store(int64(n)) }
 // Sent counts a request that left.
 func (p *Progress) Sent() { p.sent.Add(1) }
 
+// SetSent says how many requests others have let go.
+func (p *Progress) SetSent(n int) { p.sent.Store(int64(n)) }
+
 // Record counts a request that ended.
 func (p *Progress) Record(r *call.Record) error {
 	p.mu.Lock()

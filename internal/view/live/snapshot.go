@@ -28,6 +28,7 @@ type Snapshot struct {
 	Errors   []ErrorCount // most frequent first
 	Verdict  string       // VALID, SUSPECT, INVALID; empty when not judged yet
 	Note     string       // why, when not valid
+	Workers  []Worker     // where several processes send the load
 }
 
 // Worker is one of several processes that send the load, as it stands.
