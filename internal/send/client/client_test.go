@@ -322,7 +322,7 @@ func TestBodies(t *testing.T) {
 	if err != nil || !strings.Contains(string(got), `"prompt":[1,22,333]`) {
 		t.Errorf("ids body %s, %v", got, err)
 	}
-	if _, err := (backend("vllm")).Encode(nil, &protocol.Body{Extra: json.RawMessage(`[1]`)}, &call.Request{}); err == nil {
+	if _, err := backend("vllm").Encode(nil, &protocol.Body{Extra: json.RawMessage(`[1]`)}, &call.Request{}); err == nil {
 		t.Error("an extra body that is no object was accepted")
 	}
 }

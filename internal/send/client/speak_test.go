@@ -405,7 +405,7 @@ func TestAudioLength(t *testing.T) {
 	if rec.Audio != 2500*time.Millisecond {
 		t.Errorf("%v of audio, want 2.5s", rec.Audio)
 	}
-	if _, err := (backend("openai-audio")).Encode(nil, &bare, &call.Request{}); err == nil || !strings.Contains(err.Error(), "needs requests with audio") {
+	if _, err := backend("openai-audio").Encode(nil, &bare, &call.Request{}); err == nil || !strings.Contains(err.Error(), "needs requests with audio") {
 		t.Errorf("a request without audio: %v", err)
 	}
 }
