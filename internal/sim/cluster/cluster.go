@@ -11,6 +11,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"spate/internal/rng"
@@ -66,7 +67,7 @@ type Cluster struct {
 	link   link
 	now    time.Duration
 
-	client  client
+	clients []client
 	front   front
 	slots   []slot
 	vacant  []int32
@@ -158,7 +159,7 @@ const (
 
 type event struct {
 	kind kind
-	id   int32 // node or slot
+	id   int32 // node, slot or client
 }
 
 func (c *Cluster) at(t time.Duration, k kind, id int32) {
@@ -180,7 +181,7 @@ func (c *Cluster) Run(l Load) (*Result, error) {
 			return nil, fmt.Errorf("%w: no token in %d events, at %v", ErrStuck, patience, c.now)
 		}
 	}
-	if c.live > 0 || !c.client.done() {
+	if c.live > 0 || slices.ContainsFunc(c.clients, func(cl client) bool { return !cl.done() }) {
 		return nil, fmt.Errorf("%w: %d requests left at %v", ErrStuck, c.live, c.now)
 	}
 	return c.finish(), nil
@@ -196,11 +197,16 @@ func (c *Cluster) start(l Load) {
 		n.begin()
 	}
 	c.front = newFront(c.cfg.Front)
-	c.client = newClient(l)
+	c.clients = []client{newClient(l)}
+	for _, other := range l.Beside {
+		c.clients = append(c.clients, newClient(other))
+	}
 	c.link.begin()
 	c.router.begin()
 	c.entry.begin()
-	c.dispatch()
+	for k := range c.clients {
+		c.dispatch(int32(k))
+	}
 }
 
 func (c *Cluster) handle(e event) {
@@ -214,9 +220,9 @@ func (c *Cluster) handle(e event) {
 	case handOver:
 		c.handedOver(e.id)
 	case releases:
-		c.released()
+		c.released(e.id)
 	case sends:
-		c.dispatch()
+		c.dispatch(e.id)
 	case enters:
 		c.entered(e.id)
 	case arrives:
@@ -232,7 +238,9 @@ func (c *Cluster) handle(e event) {
 
 func (c *Cluster) finish() *Result {
 	r := c.result
-	c.client.stop()
+	for i := range c.clients {
+		c.clients[i].stop()
+	}
 	for _, n := range c.nodes {
 		st := n.engine.State()
 		r.Engines = append(r.Engines, st.Stats)

@@ -237,7 +237,7 @@ func TestLaws(t *testing.T) {
 }
 
 func checkResult(t *rapid.T, c *Cluster, r *Result) {
-	if r.OK+r.Failed != len(r.Requests) || c.live != 0 || !c.client.done() {
+	if r.OK+r.Failed != len(r.Requests) || c.live != 0 || !c.clients[0].done() {
 		t.Fatalf("%d fine, %d failed, of %d requests", r.OK, r.Failed, len(r.Requests))
 	}
 	for _, n := range c.nodes {

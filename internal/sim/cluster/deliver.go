@@ -130,7 +130,7 @@ func (c *Cluster) gaps(n *node, ends []time.Duration, base int32, inRow, all int
 
 // gap records an inter-token latency, unless a sink does its own arithmetic.
 func (c *Cluster) gap(d time.Duration, n int) {
-	if c.client.load.Sink == nil {
+	if c.clients[0].load.Sink == nil {
 		c.result.Gaps = append(c.result.Gaps, Gap{d, n})
 	}
 }
@@ -166,7 +166,7 @@ func (c *Cluster) close(id int32, at time.Duration) {
 		s.req.log = c.nodes[s.node].log
 	}
 	c.result.Duration = max(c.result.Duration, at)
-	if sink := c.client.load.Sink; sink != nil {
+	if sink := c.clients[0].load.Sink; sink != nil {
 		s.req.runs = s.runs
 		sink(&s.req)
 	} else {
@@ -175,17 +175,19 @@ func (c *Cluster) close(id int32, at time.Duration) {
 	}
 	s.call = Call{}
 	c.vacant = append(c.vacant, id)
+	k := int32(s.req.Client)
 	if at == c.now {
-		c.released()
+		c.released(k)
 		return
 	}
-	c.at(at, releases, 0)
+	c.at(at, releases, k)
 }
 
-// released frees a place among the requests in flight.
-func (c *Cluster) released() {
+// released frees a place among a client's requests in flight.
+func (c *Cluster) released(k int32) {
 	c.live--
-	c.wakeClient(c.now)
+	c.clients[k].live--
+	c.wakeClient(k, c.now)
 }
 
 // aborted is the client giving up on a request.
@@ -195,7 +197,7 @@ func (c *Cluster) aborted(id int32) {
 		return
 	}
 	why := errGaveUp
-	if end := c.client.load.Cancel; end > 0 && c.now >= end {
+	if end := c.clients[s.req.Client].load.Cancel; end > 0 && c.now >= end {
 		why = errCanceled
 	}
 	c.withdraw(id, why)
@@ -216,7 +218,7 @@ func (c *Cluster) withdraw(id int32, why error) {
 // trim drops the ends of steps that no request in flight refers to, when results go to a sink.
 func (c *Cluster) trim(n *node) {
 	l := n.log
-	if c.client.load.Sink == nil || len(l.ends) < n.keep {
+	if c.clients[0].load.Sink == nil || len(l.ends) < n.keep {
 		return
 	}
 	first := l.base + int32(len(l.ends)) - 1

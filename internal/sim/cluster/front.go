@@ -24,13 +24,13 @@ func (f *front) pass(t time.Duration, tokens int) time.Duration {
 	return f.free[w] + ns(f.cfg.BaseNS)
 }
 
-// ingest takes in requests sent as one group, the last of them at end.
-func (c *Cluster) ingest(group []int32, end time.Duration) {
+// ingest takes in requests that a client sent as one group, the last of them at end.
+func (c *Cluster) ingest(cl *client, group []int32, end time.Duration) {
 	reach := make([]time.Duration, len(group))
 	last := time.Duration(0)
 	for i, id := range group {
 		t := c.slots[id].req.Sent
-		if c.client.load.Hold {
+		if cl.load.Hold {
 			t = end
 		}
 		reach[i] = c.front.pass(t, c.slots[id].req.In)

@@ -74,8 +74,8 @@ func (c *Cluster) entered(ticket int32) {
 	c.inbox[ticket] = Call{}
 	c.inboxFree = append(c.inboxFree, ticket)
 	if id := c.place(); call.Caller.Opened(id) {
-		c.open(id, call, c.now)
-		c.ingest([]int32{id}, c.now)
+		c.open(0, id, call, c.now)
+		c.ingest(&c.clients[0], []int32{id}, c.now)
 	} else {
 		c.vacant = append(c.vacant, id)
 	}

@@ -34,6 +34,10 @@ type Load struct {
 	Until  time.Duration // nothing is sent at or after this time; 0: no bound
 	Cancel time.Duration // requests still under way then are given up; 0: never
 
+	// Beside are loads of other clients, which start with this one. Each has its own calls, cap and bounds; Sink and
+	// Trace are this one's.
+	Beside []Load
+
 	// Trace gets every batch that computes when it starts, with its duration; nil: nobody does. Items are
 	// valid during the call only.
 	Trace func(engine int, b *sim.Batch, took time.Duration)
@@ -51,6 +55,7 @@ type client struct {
 	more    bool
 	sending bool // a send event is in the queue
 	count   int
+	live    int
 }
 
 func newClient(l Load) client {
@@ -71,23 +76,23 @@ func (c *client) take() Call {
 func (c *client) done() bool { return !c.more }
 
 // free is the number of requests that may be sent now.
-func (c *client) free(live int) int {
+func (c *client) free() int {
 	if c.load.Slots == 0 {
 		return 1 << 30
 	}
-	return c.load.Slots - live
+	return c.load.Slots - c.live
 }
 
-// dispatch sends what is due and can be sent.
-func (c *Cluster) dispatch() {
-	cl := &c.client
+// dispatch sends what is due from a client and can be sent.
+func (c *Cluster) dispatch(k int32) {
+	cl := &c.clients[k]
 	cl.sending = false
 	if cl.load.Until > 0 && c.now >= cl.load.Until {
 		cl.more = false // whatever there is more comes too late
 	}
 	var group []int32
 	at := c.now
-	for cl.more && cl.ahead.At <= c.now && cl.free(c.live) > 0 {
+	for cl.more && cl.ahead.At <= c.now && cl.free() > 0 {
 		due := cl.ahead.At
 		burst := len(group) > 0 && due == c.slots[group[0]].due
 		if cl.load.Gap > 0 && len(group) > 0 {
@@ -97,19 +102,19 @@ func (c *Cluster) dispatch() {
 			at += cl.load.Gap
 		}
 		id := c.place()
-		c.open(id, cl.take(), at)
+		c.open(k, id, cl.take(), at)
 		group = append(group, id)
 	}
-	c.ingest(group, at)
-	c.wakeClient(at)
+	c.ingest(cl, group, at)
+	c.wakeClient(k, at)
 }
 
-// wakeClient makes sure that the next call is sent when it is due.
-func (c *Cluster) wakeClient(after time.Duration) {
-	cl := &c.client
-	if cl.more && !cl.sending && cl.free(c.live) > 0 {
+// wakeClient makes sure that the next call of a client is sent when it is due.
+func (c *Cluster) wakeClient(k int32, after time.Duration) {
+	cl := &c.clients[k]
+	if cl.more && !cl.sending && cl.free() > 0 {
 		cl.sending = true
-		c.at(max(after, c.now, cl.ahead.At), sends, 0)
+		c.at(max(after, c.now, cl.ahead.At), sends, k)
 	}
 }
 
@@ -124,20 +129,21 @@ func (c *Cluster) place() int32 {
 	return int32(len(c.slots) - 1)
 }
 
-// open puts a call into its slot.
-func (c *Cluster) open(id int32, call Call, sent time.Duration) {
-	s := &c.slots[id]
+// open puts a client's call into its slot.
+func (c *Cluster) open(k, id int32, call Call, sent time.Duration) {
+	s, cl := &c.slots[id], &c.clients[k]
 	*s = slot{due: max(call.At, 0), call: call, runs: s.runs[:0], node: -1, lastStep: -2}
 	s.req = Request{
-		Index: c.client.count, Due: call.At, Sent: sent, In: kv.Length(call.Prompt), Out: call.Out,
+		Client: int(k), Index: cl.count, Due: call.At, Sent: sent, In: kv.Length(call.Prompt), Out: call.Out,
 		Queued: unset, Scheduled: unset, First: unset, Last: unset,
 	}
-	if c.client.load.Slots > 0 {
+	if cl.load.Slots > 0 {
 		s.req.Due = sent
 	}
-	c.client.count++
+	cl.count++
+	cl.live++
 	c.live++
-	if last := c.client.load.Cancel - sent; c.client.load.Cancel > 0 && (call.GiveUp == 0 || last < call.GiveUp) {
+	if last := cl.load.Cancel - sent; cl.load.Cancel > 0 && (call.GiveUp == 0 || last < call.GiveUp) {
 		call.GiveUp = max(last, 1)
 		s.call.GiveUp = call.GiveUp
 	}

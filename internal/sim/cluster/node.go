@@ -119,7 +119,7 @@ func (c *Cluster) launch(n *node, b *sim.Batch, d time.Duration) bool {
 		f.ends, n.spare = n.spare[k-1][:0], n.spare[:k-1]
 	}
 	end := n.pass(c.now, d)
-	if t := c.client.load.Trace; t != nil {
+	if t := c.clients[0].load.Trace; t != nil {
 		seen := *b // a copy, so that batches of other runs can stay on the stack
 		t(n.index, &seen, d)
 	}
@@ -145,7 +145,7 @@ func (c *Cluster) launch(n *node, b *sim.Batch, d time.Duration) bool {
 // stretch is how often a batch may be repeated, and the time from which it may not.
 func (c *Cluster) stretch(repeat int) (int, time.Duration) {
 	const never = time.Duration(1<<63 - 1)
-	if c.drive != nil || c.cfg.Single || c.client.load.Trace != nil {
+	if c.drive != nil || c.cfg.Single || c.clients[0].load.Trace != nil {
 		return 1, never
 	}
 	if horizon, busy := c.queue.Next(); busy {

@@ -17,7 +17,8 @@ type Run struct {
 
 // Request is what became of one call. Times are offsets from the start of the run.
 type Request struct {
-	Index     int // position in the load
+	Client    int // whose load it is of: 0, or one more than the place in Load.Beside
+	Index     int // position in that load
 	Due       time.Duration
 	Sent      time.Duration
 	Queued    time.Duration // reached an engine
