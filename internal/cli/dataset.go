@@ -35,7 +35,7 @@ func newDatasetStats(p Process) *cobra.Command {
 		Use:   "stats [flags of spate bench]",
 		Short: "Show lengths, arrival rates and the ideal prefix-hit rate of a workload",
 		Long: `Make the very requests spate bench would send for the same flags, send none, and show their lengths, when
-they would go, and what share of prompt tokens a prefix cache without bounds would have.`,
+they would go, and what share of prompt tokens a unlimited prefix cache would hold.`,
 		Example: `  spate dataset stats --dataset-name sharegpt --dataset-path chats.json --tokenizer Qwen/Qwen3-8B
   spate dataset stats --dataset-name mooncake --dataset-path trace.jsonl --num-prompts 0 --json`,
 	}, func() besideBench { return &dataset.StatsCommand{} })

@@ -107,7 +107,7 @@ func ParseMemory(text string) (int64, error) {
 	}
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil || v < 0 || math.IsNaN(v) || v*unit > math.MaxInt64/2 {
-		return 0, fmt.Errorf("%q is no size of memory such as 20GiB, 500MiB or any", given)
+		return 0, fmt.Errorf("%q is not a size of memory such as 20GiB, 500MiB or any", given)
 	}
 	return int64(v * unit), nil
 }
@@ -121,7 +121,7 @@ func GPUList(text string) ([]string, error) {
 	for i := range list {
 		list[i] = strings.TrimSpace(list[i])
 		if n, err := strconv.Atoi(list[i]); (err != nil || n < 0) && !strings.HasPrefix(list[i], "GPU-") && !strings.HasPrefix(list[i], "MIG-") {
-			return nil, fmt.Errorf("%q is no GPU: their numbers are wanted, such as 0,1, or their UUIDs", list[i])
+			return nil, fmt.Errorf("%q is not a GPU: give numbers such as 0,1, or UUIDs", list[i])
 		}
 	}
 	return list, nil
@@ -146,7 +146,7 @@ func (s *Spec) Choose(dashes, gpus, usedOK string) error {
 		return fmt.Errorf("%sgpu-memory-used-ok: %w", dashes, err)
 	}
 	if usedOK == "any" {
-		s.GPU.Skip = "any use of it is declared fine"
+		s.GPU.Skip = "any use by others is allowed"
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func (g *GPUs) look(ctx context.Context, env []string) (list []GPUUse, note stri
 	}
 	all := parseGPUs(out)
 	if len(all) == 0 {
-		return nil, "nvidia-smi tells of no GPU whose memory it knows"
+		return nil, "nvidia-smi reports no GPU with known memory"
 	}
 	list, note = g.chosen(all, env)
 	if note != "" {
@@ -310,7 +310,7 @@ func (g *GPUs) chosen(all []GPUUse, env []string) (list []GPUUse, note string) {
 			break // CUDA stops reading there
 		}
 		if strings.HasPrefix(name, "MIG-") {
-			return nil, from + " names a part of a GPU, whose memory is not told apart"
+			return nil, from + " names a part of a GPU, whose memory is not reported separately"
 		}
 		i := slices.IndexFunc(all, func(u GPUUse) bool {
 			return u.Index == name || strings.HasPrefix(name, "GPU-") && strings.HasPrefix(u.uuid, name)
@@ -367,7 +367,7 @@ func (s *Server) gpuAfter(ctx context.Context) error {
 	return patiently(ctx, wait, func() error {
 		list, note := s.spec.GPU.look(ctx, s.spec.Env)
 		if note != "" { // it answered before: now nobody can tell
-			return fmt.Errorf("the server has ended, but whether its GPU memory is free cannot be told: %s", note)
+			return fmt.Errorf("the server has ended, but it is not known whether its GPU memory is free: %s", note)
 		}
 		var busy []GPUUse
 		for _, g := range list {

@@ -59,7 +59,7 @@ func TestGPUMustBeFree(t *testing.T) {
 		{name: "no such GPU", gpus: idleGPU, set: func(s *Spec) { s.GPU.Only = []string{"7"} }, unchecked: "--gpus names GPU 7, which nvidia-smi does not know"},
 		{name: "hidden", gpus: fullGPU, set: func(s *Spec) { s.Env = []string{"CUDA_VISIBLE_DEVICES="} }, unchecked: "CUDA_VISIBLE_DEVICES names no GPU"},
 		{name: "a slice", gpus: fullGPU, set: func(s *Spec) { s.Env = []string{"CUDA_VISIBLE_DEVICES=MIG-1"} }, unchecked: "names a part of a GPU"},
-		{name: "shared with the host", gpus: "0, GPU-aaaa-1, [N/A], [N/A], NVIDIA GB10", unchecked: "tells of no GPU whose memory it knows"},
+		{name: "shared with the host", gpus: "0, GPU-aaaa-1, [N/A], [N/A], NVIDIA GB10", unchecked: "reports no GPU with known memory"},
 		{name: "not wanted", gpus: fullGPU, set: func(s *Spec) { s.GPU.Skip = "not here" }, unchecked: "not here"},
 		{name: "no such program", set: func(s *Spec) { s.GPU.SMI += "-none" }, unchecked: "there is no nvidia-smi here"},
 	} {

@@ -58,7 +58,7 @@ func ParseSMI(text string) (GPU, error) {
 	}
 	g := GPU{Index: strings.TrimSpace(fields[0]), Values: map[string]float64{}}
 	if _, err := strconv.Atoi(g.Index); err != nil {
-		return GPU{}, fmt.Errorf("reading nvidia-smi: %q is no GPU's number", g.Index)
+		return GPU{}, fmt.Errorf("reading nvidia-smi: %q is not the number of a GPU", g.Index)
 	}
 	for i, c := range smiColumns {
 		if v, err := strconv.ParseFloat(strings.TrimSpace(fields[i+1]), 64); err == nil && plausible(v) {

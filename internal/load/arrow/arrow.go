@@ -51,7 +51,7 @@ func (d *decoder) read(yield func(row map[string]any) bool) error {
 		return errors.New("too short for Arrow data")
 	}
 	if string(head[:4]) == "FEA1" {
-		return errors.New("this is the first version of Feather: write it anew with a current one")
+		return errors.New("the first version of Feather is not read: write the file again with a current version")
 	}
 	if bytes.HasPrefix(head[:], []byte(magic)) {
 		d.pos = int64(len(head)) // the stream stands between two marks; the index behind it is not needed

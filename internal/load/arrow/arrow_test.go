@@ -165,7 +165,7 @@ func TestSharedText(t *testing.T) {
 		fine    int64
 		want    string // empty: all of it comes
 	}{
-		"views":        {&field{kind: kindTextView}, []int64{0, 0, 0, 16 * n, 16 * n, size}, 1 << 10, "texts of 20000 bytes of the file come to more than 1281024"},
+		"views":        {&field{kind: kindTextView}, []int64{0, 0, 0, 16 * n, 16 * n, size}, 1 << 10, "20000 bytes of the file hold texts of more than 1281024"},
 		"views, fine":  {&field{kind: kindTextView}, []int64{0, 0, 0, 16 * n, 16 * n, size}, n * size, ""},
 		"fixed, fine":  {&field{kind: kindFixedBinary, width: 16}, []int64{0, 0, 0, 16 * n}, 0, ""},
 		"numbers":      {&field{kind: kindInt, width: 1}, []int64{0, 0, 0, n}, 0, "hold more than 320000 values"},

@@ -52,7 +52,7 @@ func (e *expansion) text(b []byte) any {
 // over says when more has come of the file than may.
 func (e *expansion) over() error {
 	if most := e.fine + textRatio*(e.read+e.unpacked/16); e.texts > most {
-		return fmt.Errorf("damaged Arrow data: texts of %d bytes of the file come to more than %d", e.read, most)
+		return fmt.Errorf("damaged Arrow data: %d bytes of the file hold texts of more than %d bytes", e.read, most)
 	}
 	if most := e.fine/valueBytes + valueRatio*(e.read+e.unpacked); e.values > most {
 		return fmt.Errorf("damaged Arrow data: %d bytes of the file hold more than %d values", e.read, most)

@@ -87,7 +87,7 @@ func schema(t table) ([]*field, error) {
 
 func newField(t table, depth int, left *int) (*field, error) {
 	if *left--; *left < 0 || depth > maxDepth {
-		return nil, errors.New("damaged Arrow data: more columns than anybody has")
+		return nil, errors.New("damaged Arrow data: too many columns")
 	}
 	f := &field{name: t.text(0), kind: kind(t.u8(2, 0))}
 	if err := f.measure(t.sub(3)); err != nil {

@@ -180,7 +180,7 @@ func (st *Stats) Write(w io.Writer) error {
 		row("arrivals", "%.3f per second over %v, at most %d in a second, gap spread %.2f (Poisson is 1), longest pause %v",
 			a.Rate, a.Span.Round(time.Millisecond), a.Peak, a.GapCV, a.Longest.Round(time.Millisecond))
 	}
-	row("ideal prefix hits", "%.4f%% (%d of %d prompt %s, blocks of %d, a cache without bounds)", 100*st.Hits.Rate, st.Hits.Hit, st.Hits.Tokens, st.Hits.Unit, st.Hits.Block)
+	row("ideal prefix hits", "%.4f%% (%d of %d prompt %s, blocks of %d, an unlimited cache)", 100*st.Hits.Rate, st.Hits.Hit, st.Hits.Tokens, st.Hits.Unit, st.Hits.Block)
 	for _, side := range []struct {
 		name string
 		s    trace.Spread

@@ -76,7 +76,7 @@ func parseRow(line []byte, f *Format) (Row, error) {
 func tokens(fields map[string]json.RawMessage, label string) (int, error) {
 	raw, ok := fields[label]
 	if !ok {
-		return 0, fmt.Errorf("no %q (a label flag names the column if it is called otherwise)", label)
+		return 0, fmt.Errorf("no %q (if the column has another name, a --timed-trace-label flag names it)", label)
 	}
 	v, err := strconv.ParseFloat(strings.Trim(string(raw), `"`), 64)
 	if err != nil || !(v >= 0 && v <= maxTokens) {

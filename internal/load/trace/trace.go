@@ -70,7 +70,7 @@ func Replay(rows []Row, speed float64, longest time.Duration) ([]time.Duration, 
 				gap = min(gap, float64(longest))
 			}
 			if gap > math.MaxInt64-float64(at) {
-				return nil, fmt.Errorf("row %d would be sent after the end of time", i+1)
+				return nil, fmt.Errorf("the time of row %d is too large", i+1)
 			}
 			at += time.Duration(math.RoundToEven(gap))
 		}

@@ -99,7 +99,7 @@ func (c *custom) remark(tok Tokenizer) {
 		c.add(noTokenizer)
 	}
 	if c.tmpl == nil && !c.cfg.SkipTemplate {
-		c.add("no chat template: prompts go as they are in the file")
+		c.add("no chat template: prompts are sent as they are in the file")
 	}
 	if c.cfg.Chat && !c.plain {
 		c.add("prompts carry the chat template already, as vLLM sends them, and the chat endpoint applies it again: --skip-chat-template avoids that")

@@ -32,8 +32,8 @@ var hubDataset = Dataset{
 	check: func(r *Run, c Problems) {
 		h := &r.HF
 		c.Want(h.OutputLen == nil || *h.OutputLen > 0, "hf-output-len", "must be above 0")
-		c.Clash(h.BlazeditMin > h.BlazeditMax, "blazedit-min-distance", "blazedit-max-distance", "no distance lies between them")
-		c.Clash(h.ASRMinSec > h.ASRMaxSec, "asr-min-audio-len-sec", "asr-max-audio-len-sec", "no recording is as long as the one and as short as the other")
+		c.Clash(h.BlazeditMin > h.BlazeditMax, "blazedit-min-distance", "blazedit-max-distance", "no edit distance is between them")
+		c.Clash(h.ASRMinSec > h.ASRMaxSec, "asr-min-audio-len-sec", "asr-max-audio-len-sec", "no length is between them")
 	},
 }
 
@@ -164,7 +164,7 @@ func (h *hub) takes() error {
 	case h.cfg.Speech && h.rule.media && !h.rule.sound:
 		return fmt.Errorf("openai-audio takes recordings, and %s has images or videos: use --backend openai-chat", h.rule.name)
 	case h.cfg.Speech && !h.rule.media:
-		return errors.New("openai-audio takes recordings, and no column has some (audio is looked for)")
+		return errors.New("openai-audio takes recordings, and no column has any (looked for: audio)")
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ func (h *hub) prepare(tok Tokenizer) {
 		h.add(noTokenizer)
 	}
 	if h.rule.template && h.tmpl == nil && !h.cfg.SkipTemplate {
-		h.add("no chat template: prompts go as they are in the file")
+		h.add("no chat template: prompts are sent as they are in the file")
 	}
 	if h.cfg.Chat && h.dressed() {
 		h.add("prompts carry the chat template already, as vLLM sends them, and the chat endpoint applies it again: --skip-chat-template avoids that")
@@ -397,7 +397,7 @@ func (h *hub) next() (job, state, error) {
 	case h.again == nil && h.unsettled > 0:
 		return job{}, wait, nil
 	case len(h.taken) == 0:
-		return job{}, done, fmt.Errorf("%s: no row is of use: none fits the lengths that are wanted, or there is none", h.cfg.Path)
+		return job{}, done, fmt.Errorf("%s: no usable row: there is none, or none fits the given lengths", h.cfg.Path)
 	case h.cfg.NoOversample && !h.cfg.Endless:
 		return job{}, done, nil
 	}

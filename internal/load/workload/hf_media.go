@@ -203,7 +203,7 @@ func structMedia(kind string, v map[string]any) ([]medium, error) {
 			rate = float64(n)
 		}
 		if rate < 1 || rate > 1<<20 {
-			return nil, errors.New("samples of a sound without their rate")
+			return nil, errors.New("an array of audio samples without its sampling rate")
 		}
 		return []medium{{kind, string(samplesWAV(samples, int(rate))), "audio.wav"}}, nil
 	}

@@ -138,7 +138,7 @@ func TestHubMediaRefused(t *testing.T) {
 		{"n.jsonl", Config{Chat: true, HF: HF{Name: "Lin-Chen/MMStar"}}, "is no image"},
 		{"s.jsonl", Config{HF: HF{Name: "LIUM/tedlium"}}, "openai-audio"},
 		{"s.jsonl", Config{Speech: true, HF: HF{Name: "LIUM/tedlium"}}, "downloads nothing"},
-		{"r.jsonl", Config{Speech: true, HF: HF{Name: "LIUM/tedlium"}}, "without their rate"},
+		{"r.jsonl", Config{Speech: true, HF: HF{Name: "LIUM/tedlium"}}, "without its sampling rate"},
 		{"t.jsonl", Config{Speech: true, HF: HF{Name: "LIUM/tedlium"}}, `no "audio"`},
 		{"t.jsonl", Config{Speech: true}, "takes recordings"},
 		{"p.jsonl", Config{Speech: true, HF: HF{Name: "Lin-Chen/MMStar"}}, "MMStar has images or videos"},

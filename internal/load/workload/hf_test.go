@@ -277,7 +277,7 @@ func TestHubRefused(t *testing.T) {
 		{"bad.arrow", HF{}, "Arrow"},
 		{"sub", HF{Subset: "b"}, `no file of subset "b"`},
 		{"mt.jsonl", HF{Name: "philschmid/mt-bench"}, `no "turns"`},
-		{"short.jsonl", HF{Name: "AI-MO/NuminaMath-CoT"}, "no row is of use"},
+		{"short.jsonl", HF{Name: "AI-MO/NuminaMath-CoT"}, "no usable row"},
 	} {
 		s, err := New(Config{Dataset: "hf", Path: c.path, Open: open, N: 1, HF: c.cfg}, nil, nil)
 		if err == nil {

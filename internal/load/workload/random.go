@@ -107,7 +107,7 @@ func (r *Random) check(run *Run, c Problems) {
 	c.Want(r.OutputLen > 0, "random-output-len", "%d is not above 0", r.OutputLen)
 	for _, v := range slices.Compact([]float64{r.RangeRatio.Input, r.RangeRatio.Output}) {
 		if r.Meaning == RatioV6 {
-			c.Want(v >= 0 && v <= 1, "random-range-ratio", "%v is not between 0 and 1, as its older meaning wants", v)
+			c.Want(v >= 0 && v <= 1, "random-range-ratio", "%v is not between 0 and 1, as the older rule requires", v)
 			continue
 		}
 		c.Want(v >= 0 && v < 1, "random-range-ratio", "%v is not at least 0 and below 1", v)

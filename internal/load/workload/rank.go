@@ -15,7 +15,7 @@ type batched struct {
 
 func newBatched(cfg Config, tok Tokenizer) (*batched, int, error) {
 	if cfg.IDs {
-		return nil, 0, errors.New("several prompts in a request go as text: leave token ids out")
+		return nil, 0, errors.New("several prompts in one request are sent as text: leave --prompt-token-ids out")
 	}
 	r, err := newRandom(cfg, tok)
 	if err != nil {

@@ -70,7 +70,7 @@ func (r *recut) build(s *scratch, j job) (call.Request, bool, error) {
 	}
 	s.ids = s.enc.Encode(s.ids[:0], salted(r.salt, j.text), true) // these tools count and repeat what a tokenizer adds
 	if len(s.ids) == 0 {
-		return req, false, fmt.Errorf("the tokenizer makes nothing of %.40q", j.text)
+		return req, false, fmt.Errorf("the tokenizer gives no tokens for %.40q", j.text)
 	}
 	ids := repeated(s.ids, j.in)
 	if r.cfg.IDs {

@@ -78,7 +78,7 @@ func newRepetition(cfg Config, tok Tokenizer, _ Template) (dataset, int, error) 
 	per := cfg.N / cfg.Groups
 	n := per * cfg.Groups
 	if left := cfg.N - n; left > 0 && !cfg.Endless {
-		r.add(fmt.Sprintf("%d requests are sent, not %d: every one of %d prefixes has as many, as with vLLM", n, cfg.N, cfg.Groups))
+		r.add(fmt.Sprintf("%d requests are sent, not %d: each of %d prefixes gets the same number, as in vLLM", n, cfg.N, cfg.Groups))
 	}
 	if tok == nil {
 		r.noTokenizer(&cfg)

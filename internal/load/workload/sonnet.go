@@ -89,7 +89,7 @@ func newSonnet(cfg Config, tok Tokenizer, tmpl Template) (dataset, int, error) {
 		p.add(noTokenizer)
 	}
 	if tmpl == nil {
-		p.add("no chat template: the verse goes as a plain prompt")
+		p.add("no chat template: the verse is sent as a plain prompt")
 	}
 	return p, cfg.N, p.measure(s)
 }

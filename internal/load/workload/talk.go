@@ -115,7 +115,7 @@ type Talk struct {
 	MaxTurns int  // of each conversation; 0 for all
 }
 
-const oneText = "the endpoint takes no messages: a conversation goes as one text, turn after turn"
+const oneText = "the endpoint takes no messages: a conversation is sent as one text, turn after turn"
 
 // step is one request of a script: what is said, how much is to be answered, and who works on the answer
 // before the conversation goes on.
@@ -214,7 +214,7 @@ func newTalk(cfg Config, tok Tokenizer, _ Template) (dataset, int, error) {
 			t.noTokenizer(&cfg)
 		}
 		if n <= 0 && !cfg.Endless {
-			return nil, 0, errors.New("made-up conversations have no number of their own: give one with --num-prompts")
+			return nil, 0, errors.New("nothing limits the number of generated conversations: give it with --num-prompts")
 		}
 		t.scripts = t.invent
 		t.length = func(i int) int { n, _ := t.turns(i); return n }
@@ -234,7 +234,7 @@ func newTalk(cfg Config, tok Tokenizer, _ Template) (dataset, int, error) {
 		n = len(all)
 	}
 	if n > len(all) && !cfg.Endless {
-		t.add(fmt.Sprintf("the file has %d conversations: some are held again", len(all)))
+		t.add(fmt.Sprintf("the file has %d conversations: some are sent again", len(all)))
 	}
 	t.scripts = func(_ *scratch, i int) []step { return all[i%len(all)] }
 	t.length = func(i int) int { return count(all[i%len(all)]) }

@@ -147,7 +147,7 @@ func newReplayOf(cfg Config, tok Tokenizer, rows []trace.Row) (*replay, int, err
 			return nil, 0, fmt.Errorf("all %d ids of the vocabulary are special", tok.VocabSize())
 		}
 		if !r.ids {
-			r.add("prompts go as text, which the server's tokenizer may cut otherwise than the trace: an endpoint that takes token ids gets them exactly")
+			r.add("prompts are sent as text, which the server's tokenizer may split into other tokens than the trace: an endpoint that takes token ids gets the exact ones")
 		}
 	}
 	r.tree = trace.NewTree(chunk, max(len(r.allowed), 1))
@@ -156,7 +156,7 @@ func newReplayOf(cfg Config, tok Tokenizer, rows []trace.Row) (*replay, int, err
 		r.ideal.Tokens += int64(rows[i].Tokens(chunk))
 		r.ideal.Hit += int64(r.tree.Add(&rows[i]))
 	}
-	r.add(fmt.Sprintf("the trace's ideal prefix-hit rate is %.4f%%: %d of the %d prompt tokens of %d requests stood in an earlier prompt (blocks of %d, a cache without bounds)",
+	r.add(fmt.Sprintf("the trace's ideal prefix-hit rate is %.4f%%: %d of the %d prompt tokens of %d requests were in an earlier prompt (blocks of %d, an unlimited cache)",
 		100*r.ideal.Rate(), r.ideal.Hit, r.ideal.Tokens, len(rows), chunk))
 	if cfg.N > len(rows) && !cfg.Endless {
 		r.add(fmt.Sprintf("the trace has %d rows: %d requests are sent, not %d", len(rows), len(rows), cfg.N))

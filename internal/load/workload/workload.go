@@ -173,7 +173,7 @@ func (c *Config) check(tok Tokenizer) error {
 	case c.IDs && tok == nil:
 		return errors.New("token ids need a tokenizer, and there is none")
 	case c.IDs && c.Chat:
-		return errors.New("token ids cannot go to a chat endpoint: send text, or use a completions endpoint")
+		return errors.New("token ids cannot be sent to a chat endpoint: send text, or use a completions endpoint")
 	case c.Output < 0 && c.Output != FromData:
 		return fmt.Errorf("output length %d is negative", c.Output)
 	case c.Input < 0 || c.Prefix < 0 || c.Suffix < 0:

@@ -123,7 +123,7 @@ func TestMistakesInSuites(t *testing.T) {
 		{"no value", "grid: {isl: []}", "isl has no value"},
 		{"server without a name", "servers: [{labels: {a: b}}]", "a server has no name"},
 		{"two servers of a name", "servers: [{name: a}, {name: a}]", `two servers are called "a"`},
-		{"no GPU", "servers: [{name: x, launch: {command: y, gpus: two}}]", `gpus: "two" is no GPU`},
+		{"no GPU", "servers: [{name: x, launch: {command: y, gpus: two}}]", `gpus: "two" is not a GPU`},
 		{"empty launch", "servers: [{name: a, launch: ''}]", "launch has no command"},
 		{"folder of a point", "bench: {output-dir: x}", "a sweep says it once for all of them"},
 		{"points that are no list", "points: {isl: 1}", "points is a list"},

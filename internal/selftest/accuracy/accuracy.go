@@ -69,7 +69,7 @@ func Paced(rate float64, d time.Duration) Load {
 func (l *Load) check() error {
 	switch {
 	case l.Requests < 1 || l.Tokens < 1:
-		return fmt.Errorf("a load of %d requests of %d tokens is none", l.Requests, l.Tokens)
+		return fmt.Errorf("a load of %d requests of %d tokens is empty", l.Requests, l.Tokens)
 	case l.Streams < 1 && l.Rate <= 0:
 		return fmt.Errorf("a load needs streams or a rate, got %d and %g", l.Streams, l.Rate)
 	}

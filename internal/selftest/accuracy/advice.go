@@ -87,7 +87,7 @@ func off(ms float64) string {
 
 // recommend is what to do with it.
 func (r *Report) recommend(b Bounds) string {
-	limits := fmt.Sprintf("mean TTFT within %v and p99 ITL within %v of the truth", b.TTFT, b.ITL)
+	limits := fmt.Sprintf("mean TTFT within %v and p99 ITL within %v of the true times", b.TTFT, b.ITL)
 	best := r.Trusted(b)
 	switch {
 	case len(r.Levels) == 0:

@@ -89,7 +89,7 @@ func (f *failures) over() string {
 	case !f.mixed && f.first == FirstAlike:
 		return fmt.Sprintf("the first %d requests all failed", f.first)
 	case f.unreachable >= Unreachable:
-		return fmt.Sprintf("%d requests in a row found nobody to connect to", f.unreachable)
+		return fmt.Sprintf("%d requests in a row could not connect", f.unreachable)
 	}
 	return ""
 }

@@ -51,7 +51,7 @@ func TestAbortRules(t *testing.T) {
 		{"two kinds", Abort{}, join(times(5, missing), times(50, broken)), 0, ""},
 		{"turned away for load", Abort{}, times(50, shed), 0, ""},
 		{"a success first", Abort{}, join(times(1, ok), times(50, broken)), 0, ""},
-		{"the server is gone", Abort{}, join(times(30, ok), times(50, refused)), 50, "20 requests in a row found nobody to connect to"},
+		{"the server is gone", Abort{}, join(times(30, ok), times(50, refused)), 50, "20 requests in a row could not connect"},
 		{"gone for a moment", Abort{}, join(times(30, ok), times(19, refused), times(1, ok), times(19, refused)), 0, ""},
 		{"a row", Abort{Run: 3}, join(times(1, ok), times(2, broken), times(1, ok), times(3, shed)), 7, "3 requests in a row failed"},
 		{"canceled is no failure", Abort{Run: 1}, times(9, canceled), 0, ""},

@@ -27,11 +27,11 @@ type Command struct {
 // Bind adds the flags to a set.
 func (o *Command) Bind(f *pflag.FlagSet) {
 	f.StringVar(&o.cfg.Upstream, "upstream", "", "`URL` of the server; a path in it goes before those of requests")
-	f.StringVar(&o.cfg.Listen, "listen", "127.0.0.1:9000", "`address` clients send to; port 0 picks a free one")
+	f.StringVar(&o.cfg.Listen, "listen", "127.0.0.1:9000", "`address` that clients send to; port 0 picks a free one")
 	f.StringVarP(&o.cfg.Path, "output", "o", "", "`file` of the trace")
-	f.BoolVar(&o.cfg.Overwrite, "overwrite", false, "write over a file that exists")
-	f.IntVar(&o.cfg.Block, "block-size", trace.Mooncake().Chunk, "`tokens` a block id stands for")
-	f.StringVar(&o.tokenizer, "tokenizer", "", "counts what the server does not: a `folder`, a tokenizer.json or a name in the Hugging Face cache")
+	f.BoolVar(&o.cfg.Overwrite, "overwrite", false, "replace an existing file")
+	f.IntVar(&o.cfg.Block, "block-size", trace.Mooncake().Chunk, "`tokens` that one block id stands for")
+	f.StringVar(&o.tokenizer, "tokenizer", "", "tokenizer that counts tokens where the server does not: a `folder`, a tokenizer.json or a name in the Hugging Face cache")
 	f.StringVar(&o.saltFile, "salt-file", "", "`file` with the salt of block ids; made if it is not there")
 	f.BoolVar(&o.cfg.KeepText, "keep-text", false, "also write prompts and answers")
 	f.BoolVar(&o.cfg.All, "all", false, "also write requests without a prompt, such as for the list of models")
@@ -118,7 +118,7 @@ func watchRecording(ctx context.Context, p console.Process, px *Proxy, stop <-ch
 		}
 		if err := px.Err(); err != nil && !said {
 			said = true
-			console.Complain(p.Stderr, "spate record", errors.Join(err, errors.New("requests are handed on, but the trace is not complete")))
+			console.Complain(p.Stderr, "spate record", errors.Join(err, errors.New("requests are still passed on, but the trace is not complete")))
 		}
 	}
 }
@@ -127,7 +127,7 @@ func watchRecording(ctx context.Context, p console.Process, px *Proxy, stop <-ch
 func (o *Command) tell(p console.Process, st Stats) {
 	p.Say("recorded %d requests, %d of them not answered well; %d input and %d output tokens", st.Requests, st.Failed, st.In, st.Out)
 	if st.Others > 0 {
-		p.Say("; %d requests without a prompt were handed on only", st.Others)
+		p.Say("; %d requests without a prompt were passed on and not recorded", st.Others)
 	}
 	p.Say("\n")
 	f, err := os.Open(o.cfg.Path)
@@ -142,7 +142,7 @@ func (o *Command) tell(p console.Process, st Stats) {
 		return
 	}
 	ideal := trace.IdealHits(rows, o.cfg.Block)
-	p.Say("a cache without bounds would have had %.1f %% of the prompt tokens (blocks of %d)\n", 100*ideal.Rate(), o.cfg.Block)
+	p.Say("an unlimited cache would have held %.1f %% of the prompt tokens (blocks of %d)\n", 100*ideal.Rate(), o.cfg.Block)
 	p.Say("send it again: spate bench --dataset-name mooncake --dataset-path %s --num-prompts 0", o.cfg.Path)
 	if o.cfg.Block != trace.Mooncake().Chunk {
 		p.Say(" --timed-trace-chunk-hash-size %d", o.cfg.Block)

@@ -119,7 +119,7 @@ func timedLines(raw []byte) (lines []timed, torn int, err error) {
 		}
 	}
 	if torn > 1 && torn >= len(lines) {
-		return nil, 0, fmt.Errorf("%d of %d lines are none of a trace", torn, torn+len(lines))
+		return nil, 0, fmt.Errorf("%d of %d lines are not lines of a trace", torn, torn+len(lines))
 	}
 	return lines, torn, nil
 }

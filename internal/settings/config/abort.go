@@ -41,7 +41,7 @@ func (a *Abort) add(part string) error {
 		case err != nil || a.Share > 0:
 			return errAbort
 		case !(f > 0 && f <= 100):
-			return fmt.Errorf("%s is no share of failed requests: want more than 0%% and at most 100%%", part)
+			return fmt.Errorf("%s is not a share of failed requests: want more than 0%% and at most 100%%", part)
 		}
 		a.Share = f / 100
 		return nil
@@ -49,11 +49,11 @@ func (a *Abort) add(part string) error {
 	n, err := strconv.Atoi(part)
 	switch {
 	case err != nil && strings.Contains(part, "."):
-		return fmt.Errorf("%s is no whole number of failures in a row; a share has a percent sign, such as 10%%", part)
+		return fmt.Errorf("%s is not a whole number of failures in a row; a share has a percent sign, such as 10%%", part)
 	case err != nil || a.Run > 0:
 		return errAbort
 	case n < 1:
-		return fmt.Errorf("%d failures in a row end nothing: want 1 or more, or off", n)
+		return fmt.Errorf("%d failures in a row is not possible: want 1 or more, or off", n)
 	}
 	a.Run = n
 	return nil

@@ -84,20 +84,20 @@ func (b *Bench) checkSpread(c *checker) {
 		}
 		_, err := workload.ParseDist(law.text)
 		c.Want(err == nil, law.flag, "%v", err)
-		c.Clash(!d.Kind().Random && d.Name != DatasetMultiTurn, law.flag, "dataset-name", "only random prompts have lengths by a law")
-		c.Clash(b.Has("random-range-ratio"), law.flag, "random-range-ratio", "both say how lengths are spread")
-		c.Clash(d.Joint != "", law.flag, "seq-dist", "both say how lengths are spread")
+		c.Clash(!d.Kind().Random && d.Name != DatasetMultiTurn, law.flag, "dataset-name", "only random prompts can have a distribution of lengths")
+		c.Clash(b.Has("random-range-ratio"), law.flag, "random-range-ratio", "both set the spread of lengths")
+		c.Clash(d.Joint != "", law.flag, "seq-dist", "both set the spread of lengths")
 	}
 	c.Want(d.Talk.MaxTurns >= 0, "max-turns", "%d is negative", d.Talk.MaxTurns)
 	c.Clash(b.Has("think-time") && !d.Kind().Talks, "think-time", "dataset-name", "only conversations (multi-turn, agentic) have turns")
 	c.Needs(d.Name == DatasetMultiTurn && d.Path == "" && b.Load.NumPrompts <= 0 && b.Load.Duration == 0 && len(b.Load.Stages) == 0,
-		"dataset-name", "num-prompts", "made-up conversations have no number of their own")
+		"dataset-name", "num-prompts", "nothing else limits the number of generated conversations")
 	c.Want(d.InputStd >= 0, "isl-stddev", "%v is negative", d.InputStd)
 	c.Want(d.OutputStd >= 0, "osl-stddev", "%v is negative", d.OutputStd)
 	if d.Joint != "" {
 		_, err := workload.ParseBuckets(d.Joint)
 		c.Want(err == nil, "seq-dist", "%v", err)
-		c.Clash(!d.Kind().Random, "seq-dist", "dataset-name", "only random prompts have lengths by weight")
+		c.Clash(!d.Kind().Random, "seq-dist", "dataset-name", "only random prompts can have weighted lengths")
 	}
 }
 
@@ -107,7 +107,7 @@ func (b *Bench) checkPath(c *checker) {
 	c.Needs(k.Path == workload.NeedsPath && d.Path == "", "dataset-name", "dataset-path", fmt.Sprintf("%s reads a file: %s", d.Name, k.About))
 	noFile := k.Path == workload.NoPath || d.Name == DatasetRandom && !b.Output.CutsConversations()
 	c.Clash(k.Name != "" && noFile && d.Path != "", "dataset-path", "dataset-name",
-		d.Name+" prompts come from no file; name the dataset the file is, such as --dataset-name sharegpt")
+		d.Name+" prompts do not come from a file; name the file's dataset, such as --dataset-name sharegpt")
 }
 
 // checkTrace holds the rules of traces.

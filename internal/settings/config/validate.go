@@ -109,7 +109,7 @@ func (b *Bench) checkLaunch(c *checker) {
 		return
 	}
 	for _, flag := range []string{"launch-timeout", "launch-log", "launch-gpus", "launch-gpu-memory-used-ok"} {
-		c.Needs(b.Has(flag) && b.Given[flag] != FromEnv, flag, "launch", "it is about a server that spate starts, and none is")
+		c.Needs(b.Has(flag) && b.Given[flag] != FromEnv, flag, "launch", "it is for a server that spate starts, and none is started")
 	}
 }
 
@@ -126,7 +126,7 @@ func (b *Bench) checkModels(c *checker) {
 	}
 	c.Clash(len(m.LoRAWeights) != len(m.LoRAModules), "lora-weights", "lora-modules",
 		fmt.Sprintf("%d weights for %d names", len(m.LoRAWeights), len(m.LoRAModules)))
-	c.Clash(m.LoRAAssignment == AssignRoundRobin && b.Has("lora-assignment"), "lora-weights", "lora-assignment", "taking turns knows no weights")
+	c.Clash(m.LoRAAssignment == AssignRoundRobin && b.Has("lora-assignment"), "lora-weights", "lora-assignment", "round-robin does not use weights")
 	for _, w := range m.LoRAWeights {
 		c.Want(w > 0 && !math.IsInf(w, 0), "lora-weights", "%v is not a weight above 0", w)
 	}
@@ -148,7 +148,7 @@ func (b *Bench) checkObserve(c *checker) {
 	c.Want(slices.Contains([]string{"", "auto", "off", "nvidia-smi"}, o.GPUMetrics) || validURL(o.GPUMetrics), "gpu-metrics",
 		"%q is neither auto, nvidia-smi, off nor the URL of a DCGM exporter such as http://localhost:9400/metrics", secret.Text(o.GPUMetrics))
 	c.Want(o.PricePerHour >= 0, "price-per-hour", "%v is negative", o.PricePerHour)
-	c.Clash(o.Off && o.ServerLog != "", "no-observe", "server-log", "one watches what the other one does not want watched")
+	c.Clash(o.Off && o.ServerLog != "", "no-observe", "server-log", "one turns sampling off, and the other sets it up")
 }
 
 func (b *Bench) checkLoad(c *checker) {
@@ -158,11 +158,11 @@ func (b *Bench) checkLoad(c *checker) {
 	unasked := timed && !b.Has("num-prompts")
 	c.Want(l.NumPrompts > 0 || allRows || unasked, "num-prompts", "%d: at least one request is needed", l.NumPrompts)
 	c.Needs(l.Duration > 0 && l.NumPrompts <= 0 && l.AtOnce(), "duration", "request-rate",
-		"without a rate, --max-concurrency or --num-prompts it would send without end")
+		"without a rate, --max-concurrency or --num-prompts it would never stop sending")
 	c.Needs(l.WarmupDuration > 0 && l.AtOnce(), "warmup-duration", "request-rate",
 		"all requests leave at once, so there is no load to warm up with; --max-concurrency makes one, and --num-warmups sends a number")
 	c.Want(l.NumWarmups >= 0, "num-warmups", "%d is negative", l.NumWarmups)
-	c.Clash(l.NumWarmups > 0 && l.WarmupDuration > 0, "num-warmups", "warmup-duration", "say how long to warm up in one way")
+	c.Clash(l.NumWarmups > 0 && l.WarmupDuration > 0, "num-warmups", "warmup-duration", "both set the warm-up; give one of them")
 	c.Want(l.ProbeRate >= 0 && !l.ProbeRate.Inf(), "probe-request-rate", "%v is not a finite rate", float64(l.ProbeRate))
 	c.Want(l.Seed >= 0 && l.Seed <= math.MaxUint32, "seed", "%d is not between 0 and %d", l.Seed, uint32(math.MaxUint32))
 }

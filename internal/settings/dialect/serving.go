@@ -51,10 +51,10 @@ var servingFlags = map[string]func(*serving, argument) error{
 	"random-image-count":   unfollowed("every request has --image-count images"),
 	"image-content":        unfollowed("images are noise, which nothing compresses"),
 	"mooncake-workload":    unfollowed("spate downloads nothing: --dataset-path names the trace"),
-	"pd-separated":         refused("it profiles prefill and decode servers apart, which spate does not"),
-	"profile-prefill-url":  refused("it profiles prefill and decode servers apart, which spate does not"),
-	"profile-decode-url":   refused("it profiles prefill and decode servers apart, which spate does not"),
-	"fake-prefill":         refused("it makes a decode server invent its cache, which spate does not ask for; spate sim can stand in for a prefill server"),
+	"pd-separated":         refused("it profiles prefill and decode servers separately, which spate does not"),
+	"profile-prefill-url":  refused("it profiles prefill and decode servers separately, which spate does not"),
+	"profile-decode-url":   refused("it profiles prefill and decode servers separately, which spate does not"),
+	"fake-prefill":         refused("it makes a decode server use an invented cache, which spate does not request; spate sim can replace a prefill server"),
 	"use-trace-timestamps": nothing, // spate always does
 	"mooncake-num-rounds":  rounds,
 	"dataset-path":         (*serving).datasetPath,
@@ -267,7 +267,7 @@ func (s *serving) backend(a argument) error {
 	name := a.text()
 	switch name {
 	case "gserver", "truss":
-		return fmt.Errorf("--backend %s is not spoken: sglang, sglang-oai, vllm, lmdeploy, trt and their kin are", name)
+		return fmt.Errorf("--backend %s is not supported: sglang, sglang-oai, vllm, lmdeploy, trt and their variants are", name)
 	case "vllm-embedding":
 		s.Asked.Backend, name = name, "openai-embeddings"
 	case "vllm-chat", "lmdeploy-chat":

@@ -226,7 +226,7 @@ func TestServingMeans(t *testing.T) {
 		})
 	}
 	for line, want := range map[string]string{
-		"--fake-prefill": "--fake-prefill", "--pd-separated": "prefill and decode", "--backend gserver": "not spoken", "--dataset-name mmmu": "downloads nothing",
+		"--fake-prefill": "--fake-prefill", "--pd-separated": "prefill and decode", "--backend gserver": "not supported", "--dataset-name mmmu": "downloads nothing",
 		"--image-resolution 8x": "HEIGHTxWIDTH", "--lora-request-distribution odd": "not uniform", "--extra-request-body 3": "not a JSON object",
 		"--lora-request-distribution skewed --lora-zipf-alpha 1": "above 1", "--top-logprobs-num x": "not a whole number",
 	} {

@@ -102,7 +102,7 @@ func ParseOne(args []string, opt Options, command string) (*Result, error) {
 	case r.Help:
 		return nil, &Error{Text: "help for bench's flags: spate bench --help"}
 	case len(r.Bench.Tenants) > 0:
-		return nil, &Error{Text: fmt.Sprintf("the config file lists tenants, and %s knows runs of one workload only", command), Hint: "spate bench runs several"}
+		return nil, &Error{Text: fmt.Sprintf("the config file lists tenants, and %s takes only one workload", command), Hint: "spate bench runs several"}
 	}
 	return r, nil
 }

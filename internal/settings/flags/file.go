@@ -31,7 +31,7 @@ func readFile(name string, data []byte, ix *index) (*file, error) {
 		return &file{}, nil
 	}
 	if root.Kind != yaml.MappingNode {
-		return nil, mistake("config file %s: want a list of flag: value, one a line", name)
+		return nil, mistake("config file %s: want a list of flag: value, one on each line", name)
 	}
 	out := &file{}
 	err := eachKey(root, func(line int) string { return fmt.Sprintf("config file %s line %d", name, line) }, func(at, key string, val *yaml.Node) error {
@@ -100,7 +100,7 @@ func fileSetting(at, key string, val *yaml.Node, ix *index) (set setting, skip b
 
 func unknownKey(at, name string, general bool, ix *index) error {
 	if general {
-		return mistake("%s: %s has no place in a config file", at, name)
+		return mistake("%s: %s cannot be used in a config file", at, name)
 	}
 	e := mistake("%s: unknown key %q", at, name)
 	if best := config.Nearest(name, append(ix.names(), tenantsKey)); best != "" {
@@ -138,7 +138,7 @@ func sequence(set *setting, n *yaml.Node) ([]string, error) {
 		return words, nil
 	}
 	if set.def.value.arity != one || set.def.value.path != nil {
-		return nil, errors.New("a list is not wanted here")
+		return nil, errors.New("give a single value, not a list")
 	}
 	return []string{strings.Join(words, ",")}, nil
 }
@@ -155,7 +155,7 @@ func mapping(set *setting, n *yaml.Node) ([]string, error) {
 		return []string{string(raw)}, err
 	}
 	if pair == "" || n.Kind != yaml.MappingNode {
-		return nil, errors.New("nested keys are not wanted here")
+		return nil, errors.New("nested keys are not allowed here")
 	}
 	var words []string
 	for i := 0; i+1 < len(n.Content); i += 2 {

@@ -239,7 +239,7 @@ func available(where string, d *Def) error {
 		return nil
 	}
 	if strings.HasPrefix(d.Needs, "spate ") {
-		return mistake("%s is no flag of bench: %s", where, d.Needs)
+		return mistake("%s is not a flag of bench: %s", where, d.Needs)
 	}
 	return mistake("%s: spate does not support it (%s)", where, d.Needs)
 }

@@ -248,9 +248,9 @@ func TestConfigFileMistakes(t *testing.T) {
 		"port: 1\nport: 2":               "line 2: port is already given on line 1",
 		"port: {a: 1}":                   "nested keys",
 		"port: [1, {a: 2}]":              "plain values",
-		"config: x":                      "no place in a config file",
+		"config: x":                      "cannot be used in a config file",
 		"save-result: maybe":             "neither true nor false",
-		"save-result: [true]":            "a list is not wanted",
+		"save-result: [true]":            "not a list",
 		"a: b: c":                        "config file f.yaml",
 		"tokenizer-revision: x":          "spate does not support",
 		"model.x: 1":                     "only JSON flags",
@@ -280,7 +280,7 @@ func TestModelWeights(t *testing.T) {
 		"--lora-modules a b --lora-weights 1":                                 "1 weights for 2 names",
 		"--lora-modules a b --lora-weights 1,0":                               "not a weight above 0",
 		"--lora-modules a b --lora-weights 1,x":                               `is not a number`,
-		"--lora-modules a b --lora-weights 1,1 --lora-assignment round-robin": "knows no weights",
+		"--lora-modules a b --lora-weights 1,1 --lora-assignment round-robin": "does not use weights",
 	} {
 		if _, err := Parse(strings.Fields(args), Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)

@@ -149,7 +149,7 @@ func TestTenantMistakes(t *testing.T) {
 		"the run's alias":   {"tenants:\n  - name: a\n    url: x", "tenant a: url is of the whole run"},
 		"backend":           {"tenants:\n  - name: a\n    backend: vllm", "tenant a: backend is of the whole run"},
 		"a flag twice":      {"tenants:\n  - name: a\n    seed: 1\n    seed: 2", "line 4: tenant a: seed is already given on line 3"},
-		"wrong type":        {"tenants:\n  - name: a\n    max-concurrency: {a: 1}", "line 3: tenant a: max-concurrency: nested keys are not wanted here"},
+		"wrong type":        {"tenants:\n  - name: a\n    max-concurrency: {a: 1}", "line 3: tenant a: max-concurrency: nested keys are not allowed here"},
 		"wrong value":       {"tenants:\n  - name: a\n    max-concurrency: many", `line 3: tenant a: max-concurrency: "many" is not a whole number`},
 		"contradiction":     {"tenants:\n  - name: a\n  - name: b\n    stages: 3s@1\n    request-rate: 5", "tenant b: --stages and --request-rate contradict"},
 		"everybody's fault": {"insecure: true\nca-cert: x\ntenants:\n  - name: a\n  - name: b", "--insecure and --ca-cert contradict"},

@@ -262,7 +262,7 @@ func (m *Model) check() error {
 		m.NopeDim, m.ValueDim, m.QueryRank, m.Group,
 	} {
 		if v < 0 || v > maxDim {
-			return fmt.Errorf("a size of %d makes no sense", v)
+			return fmt.Errorf("a size of %d is not possible", v)
 		}
 	}
 	if m.MoE() && (m.TopK < 1 || m.TopK > m.Experts) {

@@ -97,7 +97,7 @@ func (o *Command) serve(ctx context.Context, p console.Process, in *Instance) er
 	p.Say("answered %d requests with %d tokens; events written late by %v at p50, %v at p99\n",
 		st.Requests, st.Tokens, st.Lateness.P50.Round(time.Microsecond), st.Lateness.P99.Round(time.Microsecond))
 	if st.Lag.Lagging && in != nil {
-		p.Say("the simulator was late: p99 %v behind its own deadlines; what was measured is partly this machine\n", st.Lag.P99)
+		p.Say("the simulator was late: p99 %v behind its own deadlines; the figures include delays of this machine\n", st.Lag.P99)
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func (o *Command) build(p console.Process, args, unsimulated []string) (*Instanc
 	s, cfg := &o.settings, &o.cfg
 	names := append(append([]string{}, args...), cfg.Models...)
 	if len(names) > 1 {
-		return nil, console.Usage("spate sim", fmt.Errorf("an engine serves one model, not %s: names to answer to are --served-model-name", strings.Join(names, " and ")))
+		return nil, console.Usage("spate sim", fmt.Errorf("an engine serves one model, not %s: give other names with --served-model-name", strings.Join(names, " and ")))
 	}
 	if len(names) == 1 {
 		s.Model = names[0]

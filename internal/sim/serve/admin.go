@@ -107,7 +107,7 @@ func (s *Server) Harm(h Harm) error {
 	s.pacer.ask(func(e Engine) {
 		m, ok := e.(Mortal)
 		if !ok {
-			err = errors.New("a timetable cannot be harmed: give --model and --gpu, or a profile")
+			err = errors.New("a timetable has no engine to disturb: give --model and --gpu, or a profile")
 			return
 		}
 		err = m.Harm(Mono(), h)

@@ -275,7 +275,7 @@ func TestFaultsAtRunTime(t *testing.T) {
 		}
 	}
 	for body, want := range map[string]string{
-		`{"action":"dye"}`: "did you mean", `{"action":"die"}`: "cannot be harmed", `{"action":"stall","for":"x"}`: "not a time", `x`: "JSON",
+		`{"action":"dye"}`: "did you mean", `{"action":"die"}`: "no engine to disturb", `{"action":"stall","for":"x"}`: "not a time", `x`: "JSON",
 	} {
 		if status, got := fetch(t, c, s.URL()+"/sim/engine", body); status != 400 || !strings.Contains(got, want) {
 			t.Errorf("%s: %d %s", body, status, got)

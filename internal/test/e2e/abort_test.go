@@ -63,7 +63,7 @@ func TestServerGoesAway(t *testing.T) {
 			if e.code != cli.ExitFailed {
 				t.Fatalf("exit code %d\n%s", e.code, e.stderr)
 			}
-			has(t, "stderr", e.stderr, "20 requests in a row found nobody to connect to", "refused")
+			has(t, "stderr", e.stderr, "20 requests in a row could not connect", "refused")
 			run := e.balanced()
 			if run.State != result.Aborted || run.Tally.OK < 30 || run.Tally.Failed < 20 || run.Tally.Due > 4000 {
 				t.Errorf("state %s, %+v", run.State, run.Tally)

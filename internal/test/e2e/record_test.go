@@ -60,7 +60,7 @@ func TestRecordAndReplay(t *testing.T) {
 	if e.code != cli.ExitDone {
 		t.Fatalf("exit code %d\n%s", e.code, e.stderr)
 	}
-	has(t, "stderr", e.stderr, "--dataset-name mooncake", "--timed-trace-chunk-hash-size 16", "a cache without bounds would have had")
+	has(t, "stderr", e.stderr, "--dataset-name mooncake", "--timed-trace-chunk-hash-size 16", "an unlimited cache would have held")
 	rows := traceLines(t, path)
 	raw, err := os.ReadFile(path)
 	if err != nil || bytes.Contains(raw, []byte("sk-secret")) {
