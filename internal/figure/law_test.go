@@ -268,7 +268,7 @@ func tables(t *rapid.T, run *result.Run) place {
 
 func exports(t *rapid.T, run *result.Run) place {
 	var text bytes.Buffer
-	if err := harvest.WriteCSV(&text, []result.Entry{result.FromRun(run)}); err != nil {
+	if err := result.WriteCSV(&text, []result.Entry{result.FromRun(run)}); err != nil {
 		t.Fatal(err)
 	}
 	return place{name: "export", shown: printed(t, cells(t, text.String())), exact: true}

@@ -163,7 +163,7 @@ func checkCounts(r *Entry, report reporter) {
 		return
 	}
 	failed, saysFailed := r.Metrics.Float("failed")
-	asked, known := factNumber(r.Context, "num_prompts")
+	asked, known := r.Context.Number("num_prompts")
 	if known && completed+failed < asked && r.Format != FormatSpate {
 		text := "; the text does not say what became of the rest"
 		if saysFailed {
@@ -187,7 +187,7 @@ func checkCounts(r *Entry, report reporter) {
 		if pair[0] == "announced_output_tokens" && r.Format != FormatLMDeployBlock {
 			continue // only LMDeploy's client takes what it asked for as what it got
 		}
-		said, ok1 := factNumber(r.Context, pair[0])
+		said, ok1 := r.Context.Number(pair[0])
 		got, ok2 := r.Metrics.Float(pair[1])
 		if ok1 && ok2 && said != got {
 			report(Violated, "%s is %s, but %s were announced before the run", pair[1], formatFloat(got), formatFloat(said))
@@ -195,15 +195,15 @@ func checkCounts(r *Entry, report reporter) {
 	}
 }
 
-func factNumber(c Context, name string) (float64, bool) {
-	text := c.Text(name)
-	if !isNumber(text) {
-		return 0, false
-	}
-	return NewPrinted(name, text, "").Float()
-}
-
 // isNumber reports whether a text is a number as JSON has them.
 func isNumber(text string) bool {
 	return text != "" && strings.ContainsAny(text[:1], "-0123456789") && json.Valid([]byte(text))
+}
+
+// Plain is a text as a value: a number with its digits, or else the text.
+func Plain(text string) any {
+	if isNumber(text) {
+		return json.Number(text)
+	}
+	return text
 }

@@ -130,13 +130,18 @@ const TheSetting = "setting"
 // Setting is a label or, where there is none of that name, a fact from the result's context, or what is known of
 // the server: engine, gpu, version, a flag it was started with. TheSetting is
 // the nearest heading above a result, or its --label.
-func (e *Entry) Setting(name string) string {
+func (e *Entry) Setting(name string) string { return inWords(e.setting(name)) }
+
+// Number is a setting that is a number, as the result has it: nothing is printed to be read again.
+func (e *Entry) Number(name string) (float64, bool) { return number(e.setting(name)) }
+
+func (e *Entry) setting(name string) any {
 	if v, ok := e.Labels[name]; ok {
 		return v
 	}
 	if name != TheSetting {
-		if v := e.Context.Text(name); v != "" {
-			return v
+		if f, _ := e.Context.Get(name); inWords(f.Value) != "" {
+			return f.Value
 		}
 		return e.server(name)
 	}
@@ -145,7 +150,7 @@ func (e *Entry) Setting(name string) string {
 			return texts[len(texts)-1]
 		}
 	}
-	return e.Setting("label")
+	return e.setting("label")
 }
 
 // maxRecordLog is the largest log whose records are put into memory, where they take about twice as much.

@@ -175,11 +175,37 @@ func (c Context) Get(name string) (Fact, bool) {
 
 // Text is the value of a fact in words, empty when there is none.
 func (c Context) Text(name string) string {
-	f, ok := c.Get(name)
-	if !ok || f.Value == nil {
+	f, _ := c.Get(name)
+	return inWords(f.Value)
+}
+
+// Number is the value of a fact that is a finite number.
+func (c Context) Number(name string) (float64, bool) {
+	f, _ := c.Get(name)
+	v, ok := number(f.Value)
+	return v, ok && !math.IsInf(v, 0)
+}
+
+// inWords is a value as text, empty for none.
+func inWords(value any) string {
+	if value == nil {
 		return ""
 	}
-	return fmt.Sprint(f.Value)
+	return fmt.Sprint(value)
+}
+
+// number is a value that is a number or the text of one, as users and other tools write them.
+func number(value any) (float64, bool) {
+	switch v := value.(type) {
+	case float64:
+		return v, !math.IsNaN(v)
+	case int:
+		return float64(v), true
+	case json.Number, string:
+		n, err := strconv.ParseFloat(fmt.Sprint(v), 64)
+		return n, err == nil && !math.IsNaN(n)
+	}
+	return 0, false
 }
 
 // Set adds a fact in place of one of its name.

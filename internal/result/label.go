@@ -9,12 +9,12 @@ import (
 // Label is one line that tells a result from its neighbours: the heading above it and its main settings.
 func (e *Entry) Label() string {
 	if e.Error != "" {
-		return shorten(e.Error, 80)
+		return Shorten(e.Error, 80)
 	}
 	var parts []string
 	if f, ok := e.Context.Get("headings"); ok {
 		if texts, ok := f.Value.([]string); ok && len(texts) > 0 {
-			parts = append(parts, shorten(texts[len(texts)-1], 40))
+			parts = append(parts, Shorten(texts[len(texts)-1], 40))
 		}
 	}
 	for _, name := range []string{"label", "run", "model", "dataset"} {
@@ -22,7 +22,7 @@ func (e *Entry) Label() string {
 			if name == "model" {
 				v = v[strings.LastIndexByte(v, '/')+1:]
 			}
-			if v = shorten(v, 30); !slices.Contains(parts, v) {
+			if v = Shorten(v, 30); !slices.Contains(parts, v) {
 				parts = append(parts, v)
 			}
 		}
@@ -47,8 +47,8 @@ func (e *Entry) Label() string {
 	return strings.Join(parts, " · ")
 }
 
-// shorten cuts a text.
-func shorten(s string, n int) string {
+// Shorten cuts a text for a table or a message.
+func Shorten(s string, n int) string {
 	if runes := []rune(s); len(runes) > n {
 		return string(runes[:n]) + "..."
 	}

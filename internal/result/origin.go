@@ -2,7 +2,6 @@ package result
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -92,7 +91,7 @@ func (e *Entry) arguments() map[string]any {
 func (e *Entry) Flags() []string { return slices.Sorted(maps.Keys(e.arguments())) }
 
 // server is what is known of the server under a name: its software, GPU or version, or one of its flags.
-func (e *Entry) server(name string) string {
+func (e *Entry) server(name string) any {
 	switch name {
 	case "engine":
 		return e.Engine()
@@ -103,8 +102,8 @@ func (e *Entry) server(name string) string {
 	}
 	for _, key := range []string{name, strings.ReplaceAll(name, "-", "_"), strings.ReplaceAll(name, "_", "-")} {
 		if v, ok := e.arguments()[key]; ok {
-			return fmt.Sprint(v)
+			return v
 		}
 	}
-	return ""
+	return nil
 }

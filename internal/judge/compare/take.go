@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 
 	"spate/internal/call"
@@ -75,8 +74,8 @@ func (t *measured) counts() {
 	ok, haveOK := t.entry.Float("completed")
 	failed, haveFailed := t.entry.Float("failed")
 	if !haveFailed {
-		asked, err := strconv.ParseFloat(t.entry.Context.Text("num_prompts"), 64)
-		if haveFailed = err == nil && asked >= ok; haveFailed {
+		asked, known := t.entry.Context.Number("num_prompts")
+		if haveFailed = known && asked >= ok; haveFailed {
 			failed = asked - ok
 		}
 	}

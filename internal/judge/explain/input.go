@@ -145,8 +145,12 @@ func fromFigures(e *result.Entry) Input {
 
 // number is a setting that is a number, 0 otherwise.
 func number(e *result.Entry, name string) float64 {
-	v, err := strconv.ParseFloat(setting(e, name), 64)
-	if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
+	v, ok := e.Context.Number(name)
+	if e.Run != nil && e.Run.Labels[name] != "" {
+		n, err := strconv.ParseFloat(e.Run.Labels[name], 64)
+		v, ok = n, err == nil && !math.IsInf(n, 0) && !math.IsNaN(n)
+	}
+	if !ok {
 		return 0
 	}
 	return v

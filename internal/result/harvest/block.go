@@ -206,7 +206,7 @@ func (b *block) row(label, value string, line int) {
 		b.damaged(line, fmt.Sprintf("row %q has no value", label+":"))
 		return
 	case word && name != "backend" && name != "request_rate" && name != "max_concurrency" && !printedWord.MatchString(value):
-		b.damaged(line, fmt.Sprintf("row %q has %q where a number belongs", label+":", shorten(value, 40)))
+		b.damaged(line, fmt.Sprintf("row %q has %q where a number belongs", label+":", result.Shorten(value, 40)))
 		return
 	}
 	if old, twice := into.Get(name); twice && old.Text != value && name != "request_rate" {
@@ -265,12 +265,4 @@ func (b *block) format() string {
 		return result.FormatLMDeployBlock
 	}
 	return result.FormatVLLMBlock
-}
-
-// shorten cuts a text for a message.
-func shorten(s string, n int) string {
-	if runes := []rune(s); len(runes) > n {
-		return string(runes[:n]) + "..."
-	}
-	return s
 }

@@ -1,11 +1,12 @@
 package harvest
 
 import (
-	"encoding/json"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
+
+	"spate/internal/result"
 )
 
 // commandKind tells what a command line does.
@@ -151,10 +152,10 @@ func flagsOf(cmd string) []argument {
 		}
 		arg := argument{value: true}
 		if key, value, found := strings.Cut(name, "="); found {
-			name, arg.value = key, plain(value)
+			name, arg.value = key, result.Plain(value)
 		} else if i+1 < len(words) && !isFlagWord(words[i+1]) {
 			i++
-			arg.value = plain(words[i])
+			arg.value = result.Plain(words[i])
 		}
 		if arg.name = strings.ReplaceAll(name, "-", "_"); arg.name != "" {
 			out = append(out, arg)
@@ -165,13 +166,6 @@ func flagsOf(cmd string) []argument {
 
 func isFlagWord(w string) bool {
 	return strings.HasPrefix(w, "-") && !printed.MatchString(w)
-}
-
-func plain(s string) any {
-	if printed.MatchString(s) && json.Valid([]byte(s)) {
-		return json.Number(s)
-	}
-	return s
 }
 
 // shellWords splits a command as a shell does, without expanding anything.

@@ -385,18 +385,15 @@ func (c *collector) unfinished() (line int, text string) {
 	}
 	text = "a run began here and left no result"
 	if len(c.run.errors) > 0 {
-		text += fmt.Sprintf("; it said %q on line %d", shorten(fmt.Sprint(c.run.errors[0].Value), 200), c.run.errors[0].Line)
+		text += fmt.Sprintf("; it said %q on line %d", result.Shorten(fmt.Sprint(c.run.errors[0].Value), 200), c.run.errors[0].Line)
 	}
 	return c.run.line, text
 }
 
 // printedValue is a number as printed, or a word.
 func printedValue(s string) any {
-	if printed.MatchString(s) && json.Valid([]byte(s)) {
-		return json.Number(s)
-	}
 	if s == "None" {
 		return nil
 	}
-	return s
+	return result.Plain(s)
 }

@@ -164,7 +164,7 @@ func csvField(r *result.Entry, file, name, value string, line int) {
 	}
 	word := !printed.MatchString(value)
 	if word && name != "backend" && name != "request_rate" && !printedWord.MatchString(value) {
-		r.Problems = append(r.Problems, result.Problem{File: file, Line: line, Kind: result.Damaged, Text: fmt.Sprintf("column %s has %q where a number belongs", name, shorten(value, 40))})
+		r.Problems = append(r.Problems, result.Problem{File: file, Line: line, Kind: result.Damaged, Text: fmt.Sprintf("column %s has %q where a number belongs", name, result.Shorten(value, 40))})
 		return
 	}
 	r.Metrics.Set(result.NewPrinted(key, value, from))

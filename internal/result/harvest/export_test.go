@@ -114,7 +114,7 @@ func TestIdentity(t *testing.T) {
 var writers = []struct {
 	name  string
 	write func(io.Writer, []result.Entry) error
-}{{"x.json", WriteJSON}, {"x.jsonl", WriteJSONL}, {"x.csv", WriteCSV}}
+}{{"x.json", result.WriteJSON}, {"x.jsonl", result.WriteJSONL}, {"x.csv", result.WriteCSV}}
 
 func TestExportsAreReadAgain(t *testing.T) {
 	root := t.TempDir()
@@ -202,11 +202,11 @@ func FuzzExport(f *testing.F) {
 	f.Add([]byte("spate_id,key,line,label.,extra.\n,,x,\"\"\"\"\"\",1\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		set, err := Find([]string{"-"}, bytes.NewReader(data))
-		if err != nil || !isExport(data) {
+		if err != nil || !result.IsExport(data) {
 			return
 		}
 		var buf bytes.Buffer
-		if err := WriteJSONL(&buf, set.Entries); err != nil {
+		if err := result.WriteJSONL(&buf, set.Entries); err != nil {
 			return // a word where harvest has a number cannot be written
 		}
 		again, err := Find([]string{"-"}, &buf)

@@ -214,8 +214,8 @@ func (in *reader) file(path string) error {
 // before.
 func (in *reader) read(name string, r io.Reader) error {
 	buf := bufio.NewReader(r)
-	if head, _ := buf.Peek(64); isExport(head) {
-		entries, problems := readExport(name, buf)
+	if head, _ := buf.Peek(64); result.IsExport(head) {
+		entries, problems := result.ReadExport(name, buf)
 		in.set.Entries = append(in.set.Entries, entries...)
 		in.set.Problems = append(in.set.Problems, problems...)
 		return nil

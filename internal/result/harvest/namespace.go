@@ -1,8 +1,9 @@
 package harvest
 
 import (
-	"encoding/json"
 	"strings"
+
+	"spate/internal/result"
 )
 
 // argument is one setting of a run as a command line or a Namespace spells it.
@@ -97,13 +98,10 @@ func literal(s string) any {
 	case "True", "False":
 		return s == "True"
 	}
-	if printed.MatchString(s) && json.Valid([]byte(s)) {
-		return json.Number(s)
-	}
 	if len(s) >= 2 && (s[0] == '\'' || s[0] == '"') && quotedLen(s) == len(s) {
 		return unquote(s[1 : len(s)-1])
 	}
-	return s
+	return result.Plain(s)
 }
 
 // unquote undoes the escapes Python's repr makes.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"spate/internal/result/harvest"
+	"spate/internal/result"
 )
 
 // TestFiguresAreMoved opens a store of schema 2, whose entries held their figures a second and third time. Everything is
@@ -28,7 +28,7 @@ func TestFiguresAreMoved(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got bytes.Buffer
-			if err := harvest.WriteJSON(&got, entries); err != nil {
+			if err := result.WriteJSON(&got, entries); err != nil {
 				t.Fatal(err)
 			}
 			want, err := os.ReadFile("testdata/v2.json")

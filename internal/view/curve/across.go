@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"spate/internal/figure"
@@ -38,14 +37,11 @@ func Stats() []Stat {
 
 // Value is a figure of an entry or, where it has none of that name, a setting that is a number.
 func Value(e *result.Entry, key string) (float64, bool) {
-	if v, ok := e.Float(key); ok && !math.IsInf(v, 0) && !math.IsNaN(v) {
+	if v, ok := e.Float(key); ok {
 		return v, true
 	}
-	v, err := strconv.ParseFloat(e.Setting(key), 64)
-	if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
-		return 0, false
-	}
-	return v, true
+	v, ok := e.Number(key)
+	return v, ok && !math.IsInf(v, 0)
 }
 
 // invalidLine is what the points of INVALID runs are drawn as, joined to none.

@@ -14,14 +14,13 @@ import (
 	"spate/internal/console"
 	"spate/internal/figure"
 	"spate/internal/result"
-	"spate/internal/result/harvest"
 	"spate/internal/result/store"
 	"spate/internal/settings/config"
 )
 
 // exporters are the forms of exports, by the ending of the file.
 var exporters = map[string]func(w io.Writer, entries []result.Entry) error{
-	"json": harvest.WriteJSON, "jsonl": harvest.WriteJSONL, "csv": harvest.WriteCSV,
+	"json": result.WriteJSON, "jsonl": result.WriteJSONL, "csv": result.WriteCSV,
 }
 
 var exportFormats = []string{"json", "jsonl", "csv"}

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"spate/internal/result"
-	"spate/internal/result/harvest"
 	"spate/internal/result/store"
 	"spate/internal/safe/escape"
 )
@@ -32,7 +31,7 @@ func Write(ctx context.Context, w io.Writer, s *store.Store, f store.Filter, for
 	case "csv":
 		var entries []result.Entry
 		if entries, err = s.Entries(ctx, items); err == nil {
-			err = harvest.WriteCSV(w, entries)
+			err = result.WriteCSV(w, entries)
 		}
 	default:
 		opt.Probes = opt.Probes || slices.ContainsFunc(f.Labels, func(l store.Label) bool { return l.Name == capacityLabel })

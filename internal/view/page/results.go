@@ -183,7 +183,7 @@ func setting(e *result.Entry, key string) cell {
 	if len(text) > 20 {
 		c.Title = text
 	}
-	if _, err := strconv.ParseFloat(text, 64); err == nil {
+	if _, ok := e.Number(key); ok {
 		c.Class = "n"
 	}
 	return c

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -126,13 +127,14 @@ func factorsOf(entries []*result.Entry) []Factor {
 
 // valueOf is what a result says of a factor, numbers in their shortest form so that 2 and 2.0 are one.
 func valueOf(e *result.Entry, key string) string {
-	v := e.Setting(key)
-	if n, err := strconv.ParseFloat(v, 64); err == nil {
-		if v = strconv.FormatFloat(n, 'f', -1, 64); v == "+Inf" {
-			return "inf"
-		}
+	n, ok := e.Number(key)
+	switch {
+	case !ok:
+		return e.Setting(key)
+	case math.IsInf(n, 1):
+		return "inf"
 	}
-	return v
+	return strconv.FormatFloat(n, 'f', -1, 64)
 }
 
 // group orders the rows by a factor's value, keeping the given order within one.
@@ -168,6 +170,12 @@ func (g *Grid) settings() []string {
 		out = append(out, s.Key)
 	}
 	return out
+}
+
+// isNumber reports whether a setting in words is a number.
+func isNumber(text string) bool {
+	_, err := strconv.ParseFloat(text, 64)
+	return err == nil
 }
 
 // compareValues orders numbers by size, before words.

@@ -244,7 +244,7 @@ func (s *seen) order(conditions []string) []int {
 		found := distinct(s.value[key])
 		slices.SortStableFunc(out, func(a, b int) int {
 			x, y := s.value[key][a], s.value[key][b]
-			if !math.IsNaN(number(x)) && !math.IsNaN(number(y)) {
+			if isNumber(x) && isNumber(y) {
 				return compareValues(x, y)
 			}
 			return slices.Index(found, x) - slices.Index(found, y)

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -108,7 +109,7 @@ func (g *Grid) words(r Row, keep func(Factor) bool) string {
 	for i, f := range g.Factors {
 		if keep(f) && r.Settings[i] != "" {
 			text := r.Settings[i]
-			if _, err := strconv.ParseFloat(text, 64); err == nil || workload(f) || f.Key == "model" || f.Key == "backend" { // a number alone says nothing
+			if isNumber(text) || workload(f) || f.Key == "model" || f.Key == "backend" { // a number alone says nothing
 				text = f.Title + " " + text
 			}
 			if !slices.Contains(parts, text) { // a label that repeats the setting
@@ -178,7 +179,7 @@ func (g *Grid) contest(rows []Row, m figure.Ref) string {
 		if m.Better == figure.Higher {
 			a, b = b, a
 		}
-		return compareValues(a.Entry.Text(m.Key()), b.Entry.Text(m.Key()))
+		return cmp.Compare(value(a, m.Key()), value(b, m.Key()))
 	})
 	best, next, last := ranked[0], ranked[1], ranked[len(ranked)-1]
 	x, y, z := value(best, m.Key()), value(next, m.Key()), value(last, m.Key())
@@ -208,9 +209,9 @@ func (g *Grid) contest(rows []Row, m figure.Ref) string {
 // offered reports whether all rows had a request rate and achieved it.
 func (g *Grid) offered(rows []Row) bool {
 	return !slices.ContainsFunc(rows, func(r Row) bool {
-		rate, err := strconv.ParseFloat(valueOf(r.Entry, "request_rate"), 64)
+		rate, asked := r.Entry.Number("request_rate")
 		got, ok := r.Entry.Float("request_throughput")
-		return err != nil || math.IsInf(rate, 0) || rate <= 0 || !ok || got < 0.95*rate
+		return !asked || math.IsInf(rate, 0) || rate <= 0 || !ok || got < 0.95*rate
 	})
 }
 
@@ -252,7 +253,7 @@ func (g *Grid) ladder(rows []Row, load int) string {
 	text := fmt.Sprintf("%s goes from %s tok/s at %s to %s at %s", who, Cell(first.Entry, "output_throughput"), at(first), Cell(last.Entry, "output_throughput"), at(last))
 	for i := 1; i < len(rows); i++ {
 		a, b := rows[i-1], rows[i]
-		more, gain := number(b.Settings[load])/number(a.Settings[load]), value(b, "output_throughput")/value(a, "output_throughput")
+		more, gain := g.amount(b, load)/g.amount(a, load), value(b, "output_throughput")/value(a, "output_throughput")
 		if !(more > 1) || math.IsInf(more, 0) || math.Log(gain) >= kneeGain*math.Log(more) {
 			continue
 		}
@@ -278,7 +279,7 @@ func (g *Grid) repeats() []string {
 			if len(some) < 2 {
 				continue
 			}
-			slices.SortStableFunc(some, func(a, b Row) int { return compareValues(a.Entry.Text(key), b.Entry.Text(key)) })
+			slices.SortStableFunc(some, func(a, b Row) int { return cmp.Compare(value(a, key), value(b, key)) })
 			low, high := some[0], some[len(some)-1]
 			out = append(out, fmt.Sprintf("%d results with the same known settings differ by %s in %s (%s to %s).",
 				len(some), apart(value(high, key), value(low, key)), title(key), Cell(low.Entry, key), Cell(high.Entry, key)))
@@ -292,7 +293,7 @@ func (g *Grid) failures() []string {
 	var out []string
 	for _, r := range g.Rows {
 		done, ok := r.Entry.Float("completed")
-		asked := number(valueOf(r.Entry, "num_prompts"))
+		asked, _ := r.Entry.Number("num_prompts")
 		if r.Entry.State() != "" { // a run of spate counts its failures; one that was interrupted did not ask all it could
 			asked = done
 		}
@@ -328,12 +329,12 @@ func value(r Row, key string) float64 {
 	return v
 }
 
-func number(s string) float64 {
-	v, err := strconv.ParseFloat(s, 64)
-	if err != nil {
-		return math.NaN()
+// amount is a setting that is a number; NaN where it is none.
+func (g *Grid) amount(r Row, factor int) float64 {
+	if v, ok := r.Entry.Number(g.Factors[factor].Key); ok {
+		return v
 	}
-	return v
+	return math.NaN()
 }
 
 // ratio is how many times the larger is of the smaller.

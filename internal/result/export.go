@@ -1,4 +1,4 @@
-package harvest
+package result
 
 import (
 	"bufio"
@@ -16,23 +16,22 @@ import (
 	"time"
 
 	"spate/internal/host/enginelog"
-	"spate/internal/result"
 	"spate/internal/safe/escape"
 )
 
-// The marks by which Read knows files that spate exported.
+// The marks by which files are known that spate exported.
 const (
 	jsonMark = `{"spate_export":`
 	csvMark  = "spate_id,"
 )
 
-// WriteJSON writes entries as an array, one on each line. Read reads it.
-func WriteJSON(w io.Writer, entries []result.Entry) error {
+// WriteJSON writes entries as an array, one on each line. ReadExport reads it.
+func WriteJSON(w io.Writer, entries []Entry) error {
 	if _, err := io.WriteString(w, "["); err != nil {
 		return err
 	}
 	for i := range entries {
-		data, err := result.Encode(&entries[i])
+		data, err := Encode(&entries[i])
 		if err != nil {
 			return err
 		}
@@ -48,10 +47,10 @@ func WriteJSON(w io.Writer, entries []result.Entry) error {
 	return err
 }
 
-// WriteJSONL writes entries one on each line. Read reads it.
-func WriteJSONL(w io.Writer, entries []result.Entry) error {
+// WriteJSONL writes entries one on each line. ReadExport reads it.
+func WriteJSONL(w io.Writer, entries []Entry) error {
 	for i := range entries {
-		data, err := result.Encode(&entries[i])
+		data, err := Encode(&entries[i])
 		if err != nil {
 			return err
 		}
@@ -73,8 +72,8 @@ const (
 )
 
 // WriteCSV writes a table with a row for each entry: labels, the settings that are single values, and all
-// figures as printed. Read reads it; what a table has no room for is then missing.
-func WriteCSV(w io.Writer, entries []result.Entry) error {
+// figures as printed. ReadExport reads it; what a table has no room for is then missing.
+func WriteCSV(w io.Writer, entries []Entry) error {
 	var labels, settings, figures, extras []string
 	rows := make([]map[string]string, len(entries))
 	for i := range entries {
@@ -124,8 +123,8 @@ func WriteCSV(w io.Writer, entries []result.Entry) error {
 	return out.Flush()
 }
 
-func fixedCells(e *result.Entry, row map[string]string) {
-	row["spate_id"], row["key"], row["name"], row["format"] = e.ID, result.Identity(e), e.Name, e.Format
+func fixedCells(e *Entry, row map[string]string) {
+	row["spate_id"], row["key"], row["name"], row["format"] = e.ID, Identity(e), e.Name, e.Format
 	row["source"], row["line"], row["error"] = e.Source.File, strconv.Itoa(e.Source.Line), e.Error
 	if at := e.Started(); !at.IsZero() {
 		row["started"] = at.UTC().Format(time.RFC3339Nano)
@@ -143,8 +142,8 @@ func single(value any) (text string, ok bool) {
 	return "", false
 }
 
-// isExport reports whether a text that begins so is one spate exported.
-func isExport(head []byte) bool {
+// IsExport reports whether a text that begins so is one spate exported.
+func IsExport(head []byte) bool {
 	head = bytes.TrimPrefix(head, []byte("\ufeff"))
 	if bytes.HasPrefix(head, []byte(csvMark)) {
 		return true
@@ -153,10 +152,10 @@ func isExport(head []byte) bool {
 	return bytes.HasPrefix(head, []byte(jsonMark))
 }
 
-// readExport reads entries and says what is wrong; those before the damage are kept.
-func readExport(name string, r *bufio.Reader) ([]result.Entry, []result.Problem) {
+// ReadExport reads entries and says what is wrong; those before the damage are kept.
+func ReadExport(name string, r *bufio.Reader) ([]Entry, []Problem) {
 	head, _ := r.Peek(64)
-	var entries []result.Entry
+	var entries []Entry
 	var err error
 	if bytes.HasPrefix(bytes.TrimPrefix(head, []byte("\ufeff")), []byte(csvMark)) {
 		entries, err = readCSV(r)
@@ -174,11 +173,11 @@ func readExport(name string, r *bufio.Reader) ([]result.Entry, []result.Problem)
 		return entries, nil
 	}
 	text := fmt.Sprintf("%v; %d results before it are kept", err, len(entries))
-	return entries, []result.Problem{{File: name, Line: len(entries) + 1, Kind: result.Damaged, Text: text}}
+	return entries, []Problem{{File: name, Line: len(entries) + 1, Kind: Damaged, Text: text}}
 }
 
 // readJSON reads an array of entries, or entries one after the other.
-func readJSON(r *bufio.Reader) ([]result.Entry, error) {
+func readJSON(r *bufio.Reader) ([]Entry, error) {
 	dec := json.NewDecoder(r)
 	inArray := false
 	for b, err := r.Peek(1); err == nil; b, err = r.Peek(1) {
@@ -194,13 +193,13 @@ func readJSON(r *bufio.Reader) ([]result.Entry, error) {
 			return nil, err
 		}
 	}
-	var out []result.Entry
+	var out []Entry
 	for dec.More() {
 		var raw json.RawMessage
 		err := dec.Decode(&raw)
 		if err == nil {
-			var e result.Entry
-			if e, err = result.DecodeEntry(raw); err == nil {
+			var e Entry
+			if e, err = DecodeEntry(raw); err == nil {
 				out = append(out, e)
 				continue
 			}
@@ -215,14 +214,14 @@ func readJSON(r *bufio.Reader) ([]result.Entry, error) {
 	return out, nil
 }
 
-func readCSV(r io.Reader) ([]result.Entry, error) {
+func readCSV(r io.Reader) ([]Entry, error) {
 	in := csv.NewReader(r)
 	header, err := in.Read()
 	if err != nil {
 		return nil, err
 	}
 	header[0] = strings.TrimPrefix(header[0], "\ufeff")
-	var out []result.Entry
+	var out []Entry
 	for {
 		cells, err := in.Read()
 		if errors.Is(err, io.EOF) {
@@ -235,8 +234,8 @@ func readCSV(r io.Reader) ([]result.Entry, error) {
 	}
 }
 
-func csvEntry(header, cells []string) result.Entry {
-	e := result.Entry{EngineLog: []enginelog.Sample{}}
+func csvEntry(header, cells []string) Entry {
+	e := Entry{EngineLog: []enginelog.Sample{}}
 	started := ""
 	for i, column := range header {
 		column = escape.Plain(column)
@@ -260,20 +259,20 @@ func csvEntry(header, cells []string) result.Entry {
 			}
 			e.Labels[name] = text
 		} else if name, ok := strings.CutPrefix(column, contextColumn); ok {
-			e.Context = append(e.Context, result.Fact{Name: name, Value: cellValue(text), From: "file: " + column})
+			e.Context = append(e.Context, Fact{Name: name, Value: Plain(text), From: "file: " + column})
 		} else if name, ok := strings.CutPrefix(column, extraColumn); ok {
-			e.Extra = append(e.Extra, result.NewPrinted(name, text, ""))
+			e.Extra = append(e.Extra, NewPrinted(name, text, ""))
 		} else {
-			e.Metrics = append(e.Metrics, result.NewPrinted(column, text, ""))
+			e.Metrics = append(e.Metrics, NewPrinted(column, text, ""))
 		}
 	}
 	if _, ok := e.Context.Get("date"); !ok && started != "" {
-		e.Context = append(e.Context, result.Fact{Name: "date", Value: started, From: "file: started"})
+		e.Context = append(e.Context, Fact{Name: "date", Value: started, From: "file: started"})
 	}
 	return e
 }
 
-func fixed(e *result.Entry, column, text string) {
+func fixed(e *Entry, column, text string) {
 	switch column {
 	case "spate_id":
 		e.ID = text
@@ -292,11 +291,4 @@ func fixed(e *result.Entry, column, text string) {
 	case "error":
 		e.Error = text
 	}
-}
-
-func cellValue(text string) any {
-	if text != "" && strings.ContainsAny(text[:1], "-0123456789") && json.Valid([]byte(text)) {
-		return json.Number(text)
-	}
-	return text
 }
