@@ -184,7 +184,7 @@ func (s *series) conclude() error {
 		s.p.Say("no comparison: fewer than two arms have a run\n")
 		return nil
 	}
-	noise, err := noise(s.p.Process, s.base.Repeat.NoiseFile).Read()
+	noise, err := compare.NoiseOf(s.base.Repeat.NoiseFile, s.p.Getenv, s.p.ReadFile).Read()
 	if err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func (s *series) learn(sides []compare.Side) error {
 		all = append(all, side.Samples...)
 	}
 	s.p.Print("\n")
-	if err := noise(s.p.Process, s.base.Repeat.NoiseFile).Learn(s.p.Stdout, all, time.Now()); err != nil {
+	if err := compare.NoiseOf(s.base.Repeat.NoiseFile, s.p.Getenv, s.p.ReadFile).Learn(s.p.Stdout, all, time.Now()); err != nil {
 		s.p.Say("note: %v\n", err)
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 
 // runSweep plans, measures what is left, and shows the results.
 func runSweep(ctx context.Context, p Process, o *sweepOptions, own *pflag.FlagSet) error {
-	if err := checkReport(reportFlags{outputs: o.outputs}); err != nil {
+	if err := view.CheckOutputs("", o.outputs); err != nil {
 		return console.Usage("spate sweep", err)
 	}
 	plan, dir, err := o.plan(p, own)
@@ -136,7 +136,7 @@ func sweepTables(p Process, o *sweepOptions, f *sweep.Folder, out *sweep.Outcome
 		return fmt.Errorf("write to standard output: %w", err)
 	}
 	for _, path := range o.outputs {
-		if err := writeReport(path, out.Entries, view.Options{}); err != nil {
+		if err := view.Save(path, out.Entries, view.Options{}); err != nil {
 			return err
 		}
 		p.Say("wrote %s\n", path)

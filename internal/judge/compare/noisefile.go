@@ -19,6 +19,11 @@ type NoiseFile struct {
 	ReadFile func(name string) ([]byte, error)
 }
 
+// NoiseOf is the file at the place said, else in the user's state folder.
+func NoiseOf(said string, getenv func(string) string, read func(name string) ([]byte, error)) *NoiseFile {
+	return &NoiseFile{Path: NoisePath(said, getenv), ReadFile: read}
+}
+
 // NoisePath is the place said, else one in the user's state folder; empty: there is none.
 func NoisePath(said string, getenv func(string) string) string {
 	if said != "" {

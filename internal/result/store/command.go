@@ -133,20 +133,33 @@ func Use(ctx context.Context, p console.Process, said string, do func(s *Store) 
 	return do(s)
 }
 
-// Find is what references mean, as Finder has it. Files that are damaged are told, and what could be read is shown.
-func Find(ctx context.Context, p console.Process, said string, refs []string) ([]result.Entry, error) {
+// NewFinder finds results for a command.
+func NewFinder(p console.Process, said string) (*Finder, error) {
 	where, err := Locate(said, p.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	finder := Finder{Where: where, Stdin: p.Stdin}
-	telling := p.Reading(refs)
-	set, err := finder.Resolve(ctx, refs)
-	telling.End()
-	for _, problem := range finder.Problems {
+	return &Finder{Where: where, Stdin: p.Stdin}, nil
+}
+
+// Tell names the files that are damaged.
+func (f *Finder) Tell(p console.Process) {
+	for _, problem := range f.Problems {
 		if problem.Bad() {
 			p.Say("%s\n", problem)
 		}
 	}
+}
+
+// Find is what references mean. Files that are damaged are told, and what could be read is shown.
+func Find(ctx context.Context, p console.Process, said string, refs []string) ([]result.Entry, error) {
+	finder, err := NewFinder(p, said)
+	if err != nil {
+		return nil, err
+	}
+	telling := p.Reading(refs)
+	set, err := finder.Resolve(ctx, refs)
+	telling.End()
+	finder.Tell(p)
 	return set, errors.Join(err, finder.Close())
 }

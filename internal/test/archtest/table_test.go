@@ -62,6 +62,7 @@ var machine = []struct {
 	{"host/probe", []string{"net", "net/http", "os", "syscall", "golang.org/x/sys/unix", "golang.org/x/sys/windows"}, "looks at host, process and server"},
 	{"send/proxy", []string{"net", "os"}, "stands between clients and a server, and appends what passed to a file"},
 	{"call/recorder", []string{"os"}, "appends records to a file"},
+	{"view", []string{"os"}, "writes the files that commands are asked for"},
 	{"view/listing", []string{"os"}, "deletes the folders of runs that are removed"},
 	{"view/live", []string{"golang.org/x/term"}, "asks how wide the terminal is"},
 	{"result", []string{"os"}, "keeps the run folder"},

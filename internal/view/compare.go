@@ -1,4 +1,4 @@
-package cli
+package view
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"spate/internal/console"
 	"spate/internal/figure"
@@ -22,8 +22,8 @@ import (
 	"spate/internal/view/table"
 )
 
-// compareOptions are the flags of `spate compare`.
-type compareOptions struct {
+// Compare is `spate compare A B [C...]`.
+type Compare struct {
 	baseline   string
 	regression string
 	thresholds []string
@@ -45,50 +45,8 @@ type compareOptions struct {
 // formats of a comparison.
 var compareFormats = []string{"text", "json", "markdown", "junit", "github"}
 
-// newCompare is `spate compare A B [C...]`.
-func newCompare(p Process) *cobra.Command {
-	o := &compareOptions{}
-	cmd := &cobra.Command{
-		Use:   "compare [flags] A B [C...]",
-		Short: "Compare results: better, same, worse or cannot tell",
-		Long: `Compare results with the first one, or with --baseline: run folders, folders of repeated runs, files of any kind
-spate import reads, ids and queries of the store. Every metric gets a verdict (better, same, worse or cannot
-tell), the change with its 95 % interval, and the smallest difference these samples could have shown.
-
-Two runs with their requests are compared by resampling blocks of them; repeats by how far runs lie apart.
-Figures alone support no verdict. Results that do not mean the same (another workload, other token counting,
-another tool's definitions, predicted against measured, an INVALID run) are refused, unless --force.
-
-With --baseline or a threshold it is a gate: exit code 3 and one line saying why when something got worse.
-A noise floor learned from equal runs (--learn-noise, or bench --interleave with equal arms) is used where
-there is one for the host, server and workload: a difference below it is no difference.`,
-		Example: `  spate compare spate-runs/before spate-runs/after        two runs, or two folders of repeats
-  spate compare label:build=41 label:build=42             all runs with a label against those with another
-  spate compare --baseline old --max-regression 5% new    a gate: exit code 3 when anything got 5 % worse
-  spate compare --threshold ttft=10% --format junit A B   for a CI server
-  spate compare --by backend vllm.md sglang.md            engines side by side, a row for each model and workload
-  spate compare --learn-noise spate-runs/a*               what equal runs differ by on this machine`,
-		Args: func(_ *cobra.Command, args []string) error {
-			need := 2
-			if o.baseline != "" || o.learn || o.by != "" {
-				need = 1
-			}
-			if len(args) < need {
-				return fmt.Errorf("%s named, at least %d needed", figure.Counted(len(args), "result"), need)
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, refs []string) error {
-			if err := o.read(); err != nil {
-				return console.Usage("spate compare", err)
-			}
-			if o.by != "" {
-				return o.pivot(cmd.Context(), p, refs)
-			}
-			return runCompareRefs(cmd.Context(), p, o, refs)
-		},
-	}
-	f := cmd.Flags()
+// Bind adds the flags to a set.
+func (o *Compare) Bind(f *pflag.FlagSet) {
 	f.StringVar(&o.baseline, "baseline", "", "compare everything named with this result, and be a gate")
 	f.StringVar(&o.by, "by", "", "compare the values of one `setting` under equal conditions: backend, gpu, version, a label or a server flag; --baseline is then one of its values")
 	f.StringVar(&o.regression, "max-regression", "", "how much worse any metric may get, such as 5%")
@@ -102,11 +60,33 @@ there is one for the host, server and workload: a difference below it is no diff
 	f.BoolVar(&o.noNoise, "no-noise-floor", false, "use no learned noise floor")
 	f.BoolVar(&o.learn, "learn-noise", false, "take the results named as equal runs, and keep what they differ by")
 	f.StringVar(&o.store, "store", "", store.Help)
-	return cmd
+}
+
+// Check wants results to compare.
+func (o *Compare) Check(args []string) error {
+	need := 2
+	if o.baseline != "" || o.learn || o.by != "" {
+		need = 1
+	}
+	if len(args) < need {
+		return fmt.Errorf("%s named, at least %d needed", figure.Counted(len(args), "result"), need)
+	}
+	return nil
+}
+
+// Run compares results, or learns what equal ones differ by.
+func (o *Compare) Run(ctx context.Context, p console.Process, refs []string) error {
+	if err := o.read(); err != nil {
+		return console.Usage("spate compare", err)
+	}
+	if o.by != "" {
+		return o.pivot(ctx, p, refs)
+	}
+	return o.sides(ctx, p, refs)
 }
 
 // read turns texts into numbers.
-func (o *compareOptions) read() error {
+func (o *Compare) read() error {
 	known := false
 	for _, f := range compareFormats {
 		known = known || f == o.format
@@ -139,7 +119,7 @@ func (o *compareOptions) read() error {
 }
 
 // pivot sets the values of one setting side by side, a row for each condition that the results share.
-func (o *compareOptions) pivot(ctx context.Context, p Process, refs []string) error {
+func (o *Compare) pivot(ctx context.Context, p console.Process, refs []string) error {
 	if o.format != "text" && o.format != "markdown" {
 		return console.Usage("spate compare", fmt.Errorf("--by prints text or markdown, not %s", o.format))
 	}
@@ -147,17 +127,17 @@ func (o *compareOptions) pivot(ctx context.Context, p Process, refs []string) er
 	if err != nil {
 		return err
 	}
-	table, err := table.NewPivot(set, o.by, o.baseline, o.metrics)
+	pivot, err := table.NewPivot(set, o.by, o.baseline, o.metrics)
 	if err != nil {
 		return console.Usage("spate compare", err)
 	}
 	var b bytes.Buffer
 	if o.format == "markdown" {
-		err = table.WriteMarkdown(&b)
+		err = pivot.WriteMarkdown(&b)
 	} else {
-		err = table.WriteText(&b)
+		err = pivot.WriteText(&b)
 	}
-	for _, s := range table.Says() {
+	for _, s := range pivot.Says() {
 		if o.format == "markdown" {
 			b.WriteString("- ")
 		}
@@ -173,17 +153,17 @@ func (o *compareOptions) pivot(ctx context.Context, p Process, refs []string) er
 }
 
 // gated reports whether the exit code depends on the outcome.
-func (o *compareOptions) gated() bool { return o.baseline != "" || len(o.gate) > 0 }
+func (o *Compare) gated() bool { return o.baseline != "" || len(o.gate) > 0 }
 
-func runCompareRefs(ctx context.Context, p Process, o *compareOptions, refs []string) (err error) {
+// sides finds what is compared.
+func (o *Compare) sides(ctx context.Context, p console.Process, refs []string) (err error) {
 	if o.baseline != "" {
 		refs = append([]string{o.baseline}, refs...)
 	}
-	where, err := store.Locate(o.store, p.Getenv)
+	find, err := store.NewFinder(p, o.store)
 	if err != nil {
 		return err
 	}
-	find := &store.Finder{Where: where, Stdin: p.Stdin}
 	defer func() { err = errors.Join(err, find.Close()) }()
 	sides := make([]compare.Side, len(refs))
 	for i, ref := range refs {
@@ -193,18 +173,14 @@ func runCompareRefs(ctx context.Context, p Process, o *compareOptions, refs []st
 		}
 		sides[i] = compare.Side{Name: ref, Samples: samples(entries)}
 	}
-	for _, problem := range find.Problems {
-		if problem.Bad() {
-			p.Say("%s\n", problem)
-		}
-	}
+	find.Tell(p)
 	shortNames(sides)
 	if o.learn {
 		var all []compare.Sample
 		for _, s := range sides {
 			all = append(all, s.Samples...)
 		}
-		return noise(p, o.noiseFile).Learn(p.Stdout, all, time.Now())
+		return compare.NoiseOf(o.noiseFile, p.Getenv, p.ReadFile).Learn(p.Stdout, all, time.Now())
 	}
 	return o.compare(p, sides)
 }
@@ -231,10 +207,10 @@ func shortNames(sides []compare.Side) {
 }
 
 // compare compares, prints and decides.
-func (o *compareOptions) compare(p Process, sides []compare.Side) error {
+func (o *Compare) compare(p console.Process, sides []compare.Side) error {
 	opt := compare.Options{Metrics: o.metrics, Margin: o.share, Force: o.force, Thresholds: o.gate}
 	if !o.noNoise {
-		noise, err := noise(p, o.noiseFile).Read()
+		noise, err := compare.NoiseOf(o.noiseFile, p.Getenv, p.ReadFile).Read()
 		if err != nil {
 			return err
 		}
@@ -252,12 +228,12 @@ func (o *compareOptions) compare(p Process, sides []compare.Side) error {
 	}
 	if rep.Gate != nil && !rep.Gate.Passed {
 		p.Say("spate compare: %s\n", rep.Gate.Why)
-		return console.Exit(ExitUnmet)
+		return console.Exit(console.ExitUnmet)
 	}
 	return nil
 }
 
-func (o *compareOptions) print(p Process, rep *compare.Report) error {
+func (o *Compare) print(p console.Process, rep *compare.Report) error {
 	switch o.format {
 	case "json":
 		return rep.WriteJSON(p.Stdout)
@@ -272,7 +248,7 @@ func (o *compareOptions) print(p Process, rep *compare.Report) error {
 }
 
 // printGitHub prints annotations, and the page to where a workflow shows it; outside of one, below them.
-func printGitHub(p Process, rep *compare.Report) error {
+func printGitHub(p console.Process, rep *compare.Report) error {
 	if err := rep.WriteAnnotations(p.Stdout); err != nil {
 		return err
 	}
@@ -285,9 +261,4 @@ func printGitHub(p Process, rep *compare.Report) error {
 		return fmt.Errorf("open the step summary: %w", err)
 	}
 	return errors.Join(rep.WriteMarkdown(f), f.Close())
-}
-
-// noise is the file in which the noise of equal runs is kept.
-func noise(p Process, said string) *compare.NoiseFile {
-	return &compare.NoiseFile{Path: compare.NoisePath(said, p.Getenv), ReadFile: p.ReadFile}
 }

@@ -1,0 +1,119 @@
+package view
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"spate/internal/console"
+	"spate/internal/figure"
+	"spate/internal/result"
+	"spate/internal/result/store"
+	"spate/internal/settings/config"
+)
+
+// Report is `spate report RUN...`.
+type Report struct {
+	Options
+	outputs []string
+	format  string
+	store   string
+}
+
+// Bind adds the flags to a set.
+func (f *Report) Bind(fs *pflag.FlagSet) {
+	fs.StringArrayVarP(&f.outputs, "output", "o", nil, "write to this `file`; its ending says in which form (repeatable)")
+	fs.StringVar(&f.format, "format", "", "form of what is printed: "+strings.Join(Formats, ", "))
+	fs.StringSliceVar(&f.Options.Table.Columns, "columns", nil, "figures of the table, by vLLM's `names` (mean_ttft_ms,p99_itl_ms)")
+	fs.StringVar(&f.store, "store", "", "`where` ids and queries are looked up: a file or a postgres:// URL")
+	fs.StringVar(&f.Options.Title, "title", "", "title of a page")
+	fs.StringSliceVar(&f.Options.Charts, "charts", nil, "charts of a picture, by `name`; a wrong name lists them")
+	fs.StringVar(&f.Options.Table.GroupBy, "group-by", "", "`setting` the rows are ordered by; none keeps their order")
+	fs.StringVar(&f.Options.Table.By, "by", "", "`setting` that is compared under equal conditions: backend, gpu, version, a label or a server flag; found by itself where one repeats")
+	fs.StringVar(&f.Options.Table.Baseline, "baseline", "", "`value` of that setting the others are set in relation to")
+	fs.BoolVar(&f.Options.Table.Split, "split", false, "a table per value of that setting")
+}
+
+// Run shows results, or writes them to files.
+func (f *Report) Run(ctx context.Context, p console.Process, refs []string) error {
+	if err := CheckOutputs(f.format, f.outputs); err != nil {
+		return err
+	}
+	set, err := store.Find(ctx, p, f.store, refs)
+	if err != nil {
+		return err
+	}
+	for _, path := range f.outputs {
+		telling := p.Wait("writing %s of %s", path, figure.Counted(len(set), "result"))
+		err := Save(path, set, f.Options)
+		telling.End()
+		if err != nil {
+			return err
+		}
+		p.Say("wrote %s\n", path)
+	}
+	if len(f.outputs) > 0 && f.format == "" {
+		return nil
+	}
+	var out bytes.Buffer
+	if err := Write(&out, printedFormat(f.format, set), set, f.Options); err != nil {
+		return err
+	}
+	to := p.Stdout
+	if f.format == "png" {
+		to = p.Raw()
+	}
+	_, err = to.Write(out.Bytes())
+	return console.Wrote(err)
+}
+
+// CheckOutputs refuses forms that do not exist before anything is read.
+func CheckOutputs(format string, outputs []string) error {
+	var all []error
+	if format != "" && !slices.Contains(Formats, format) {
+		all = append(all, fmt.Errorf("--format %s: want %s%s", format, strings.Join(Formats, ", "), didYouMean(format, Formats)))
+	}
+	for _, path := range outputs {
+		if ext := strings.TrimPrefix(filepath.Ext(path), "."); !slices.Contains(Formats, ext) {
+			all = append(all, fmt.Errorf("-o %s: its ending must be one of .%s%s", path, strings.Join(Formats, ", ."), didYouMean(ext, Formats)))
+		}
+	}
+	return errors.Join(all...)
+}
+
+func didYouMean(name string, names []string) string {
+	if best := config.Nearest(name, names); best != "" {
+		return fmt.Sprintf(": did you mean %q?", best)
+	}
+	return ""
+}
+
+// printedFormat is text for spate's own runs and a table for anything else.
+func printedFormat(asked string, set []result.Entry) string {
+	switch {
+	case asked != "":
+		return asked
+	case slices.ContainsFunc(set, func(e result.Entry) bool { return e.Run == nil }):
+		return "md"
+	}
+	return "text"
+}
+
+// Save replaces a file once its whole content is known.
+func Save(path string, set []result.Entry, opt Options) error {
+	var out bytes.Buffer
+	if err := Write(&out, strings.TrimPrefix(filepath.Ext(path), "."), set, opt); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
