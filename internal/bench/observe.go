@@ -279,7 +279,7 @@ func (s *session) judge(sum *metrics.Summary) verdict.Verdict {
 		log = s.folder.Log.Stats()
 	}
 	s.self = s.selfOf(&s.watch.seen, s.watch.stampLag(), log)
-	in := verdict.Input{Summary: *sum, Self: s.self, Settings: s.settings()}
+	in := verdict.Input{Summary: *sum, Self: s.self, Workers: s.run.Judged(), Settings: s.settings()}
 	if c := s.watch.change; c != nil && !c.Reset && c.PrefixQueries != nil && c.PrefixHits != nil {
 		in.Server = &verdict.Server{PrefixQueries: *c.PrefixQueries, PrefixHits: *c.PrefixHits}
 	}

@@ -115,7 +115,11 @@ func (s *session) judgeSoFar(sn *live.Snapshot) {
 	sum.Failures.Share = float64(sn.Failed) / float64(sn.Done)
 	sum.TTFT.N, sum.TTFT.Median = int(sn.TTFT.N), call.Millis(sn.TTFT.P50)
 	sum.Streaming.ITLNoRole.N, sum.Streaming.ITLNoRole.Median = int(sn.ITL.N), call.Millis(sn.ITL.P50)
-	v := verdict.Judge(verdict.Input{Summary: sum, Self: s.selfOf(&self, lag, recorder.Stats{}), Settings: s.settings()})
+	in := verdict.Input{Summary: sum, Self: s.selfOf(&self, lag, recorder.Stats{}), Settings: s.settings()}
+	if s.Drive != nil {
+		in.Self = nil // it is the workers' lags that count, and they tell them at the end
+	}
+	v := verdict.Judge(in)
 	sn.Verdict = string(v.Grade)
 	if bad := v.Bad(); len(bad) > 0 {
 		sn.Note = bad[0].Sentence

@@ -136,7 +136,7 @@ func recoverRun(dir, why string) (*Run, error) {
 		run.Observe(samples, nil, 0)
 	}
 	// What the client saw of itself and of the server died with it; the checks on these say so.
-	run.Verdict = verdict.Judge(verdict.Input{Summary: run.Summary, Settings: run.Plan.Judge, Killed: true})
+	run.Verdict = verdict.Judge(verdict.Input{Summary: run.Summary, Workers: run.Judged(), Settings: run.Plan.Judge, Killed: true})
 	if missing := run.Plan.Requests - run.Tally.Due; missing > 0 {
 		run.Notes = append(run.Notes, fmt.Sprintf("%d of %d planned requests have no record", missing, run.Plan.Requests))
 	}

@@ -207,4 +207,5 @@ func (r *Run) Compute(recs call.Set) {
 	r.Tally = r.Summary.Tally
 	r.Errors = metrics.FirstErrors(recs, maxErrors)
 	r.computeTenants(recs)
+	r.computeWorkers(recs)
 }

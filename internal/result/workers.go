@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/judge/metrics"
 	"spate/internal/judge/verdict"
 	"spate/internal/load/deal"
 )
@@ -40,8 +41,7 @@ type Worker struct {
 	Self  *verdict.Self `json:"self,omitempty"`  // what it saw of its own process and host
 	Clock *WorkerClock  `json:"clock,omitempty"` // nil: it shares the clock of the run
 
-	Tally call.Tally `json:"tally"`          // of its measured requests, from the records
-	Lost  int        `json:"lost,omitempty"` // of those, requests that were due from it when it was gone
+	metrics.Sender // what the records say of it
 }
 
 // WorkerClock is how a worker's clock was set to that of the run.
@@ -50,4 +50,33 @@ type WorkerClock struct {
 	DriftPPM    float64       `json:"drift_ppm"`
 	Uncertainty time.Duration `json:"uncertainty_ns"` // of its times on the run's clock
 	Samples     int           `json:"samples"`        // exchanges it was taken from
+}
+
+// computeWorkers fills in what the records say of each worker.
+func (r *Run) computeWorkers(recs call.Set) {
+	if len(r.Workers) == 0 {
+		return
+	}
+	of := metrics.Senders(recs, r.Plan.Tokenizer)
+	for i := range r.Workers {
+		w := &r.Workers[i]
+		w.Sender = metrics.Sender{}
+		if s := of[w.Name]; s != nil {
+			w.Sender = *s
+		}
+	}
+}
+
+// Judged are the workers as the verdict takes them.
+func (r *Run) Judged() []verdict.Worker {
+	var out []verdict.Worker
+	for i := range r.Workers {
+		w := &r.Workers[i]
+		one := verdict.Worker{Name: w.Name, Self: w.Self, Sender: w.Sender, Gone: w.State == WorkerLost, Skew: w.Skew}
+		if w.Clock != nil {
+			one.Uncertainty = w.Clock.Uncertainty
+		}
+		out = append(out, one)
+	}
+	return out
 }

@@ -125,6 +125,11 @@ func (z *summarizer) failures() {
 		switch r.Fault {
 		case call.FaultCutoff:
 			f.CutOff++
+		case call.FaultLost:
+			f.Gone++
+			if r.Outcome == call.Dropped {
+				f.GoneUnsent++
+			}
 		case call.FaultStopped:
 			if r.Outcome == call.Dropped {
 				f.Unsent++

@@ -166,17 +166,19 @@ type ErrorAdjusted struct {
 
 // Failures tells what went wrong.
 type Failures struct {
-	Share     float64        `json:"failed_share"` // failed over due
-	Kinds     []FailureKind  `json:"kinds"`        // most frequent first
-	Statuses  map[string]int `json:"http_statuses"`
-	Shed      Shed           `json:"shed"`
-	CutOff    int            `json:"cut_off"`     // still running when the grace period ended
-	Stopped   int            `json:"interrupted"` // in flight, given up when the run was stopped; no failure
-	Unsent    int            `json:"not_sent"`    // due, but not sent because the run was stopped; no failure
-	Lost      int            `json:"unaccounted"` // due, but without a record
-	Attempts  int            `json:"attempts"`
-	Retries   int            `json:"retries"`   // attempts that were followed by another
-	Recovered int            `json:"recovered"` // requests that succeeded on a later attempt
+	Share      float64        `json:"failed_share"` // failed over due
+	Kinds      []FailureKind  `json:"kinds"`        // most frequent first
+	Statuses   map[string]int `json:"http_statuses"`
+	Shed       Shed           `json:"shed"`
+	CutOff     int            `json:"cut_off"`                        // still running when the grace period ended
+	Stopped    int            `json:"interrupted"`                    // in flight, given up when the run was stopped; no failure
+	Unsent     int            `json:"not_sent"`                       // due, but not sent because the run was stopped; no failure
+	Gone       int            `json:"worker_lost,omitempty"`          // due from a worker that was gone; how they ended is not known
+	GoneUnsent int            `json:"worker_lost_not_sent,omitempty"` // of those, not let go as far as is known
+	Lost       int            `json:"unaccounted"`                    // due, but without a record
+	Attempts   int            `json:"attempts"`
+	Retries    int            `json:"retries"`   // attempts that were followed by another
+	Recovered  int            `json:"recovered"` // requests that succeeded on a later attempt
 }
 
 // FailureKind groups requests that ended for the same reason.

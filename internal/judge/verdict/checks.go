@@ -160,10 +160,10 @@ func concurrencyCap(in *Input) Finding {
 // droppedWork judges requests that fell due and never left, or left no trace.
 func droppedWork(in *Input) Finding {
 	t := in.Summary.Tally
-	n := t.Dropped - in.Summary.Failures.Unsent + max(0, in.Summary.Failures.Lost)
+	n := t.Dropped - in.Summary.Failures.Unsent - in.Summary.Failures.GoneUnsent + max(0, in.Summary.Failures.Lost)
 	figure := part(float64(n), float64(t.Due))
 	return graded(figure, "share", 0, 0.01,
-		fmt.Sprintf("Every request that fell due was sent (%d).", t.Due-in.Summary.Failures.Unsent),
+		fmt.Sprintf("Every request that fell due was sent (%d).", t.Due-in.Summary.Failures.Unsent-in.Summary.Failures.GoneUnsent),
 		fmt.Sprintf("%d of %d requests that fell due were never sent.", n, t.Due),
 		"the client ran out of time, connections or files: see the failures by kind")
 }

@@ -75,6 +75,7 @@ type Input struct {
 	Self     *Self
 	Server   *Server
 	Earlier  *Earlier
+	Workers  []Worker // of a load that several processes sent; Self is then that of who collected their records
 	Settings Settings
 	Killed   bool // the records end where the client did: what was in flight is unknown
 }
@@ -103,7 +104,7 @@ type Verdict struct {
 func Judge(in Input) Verdict {
 	v := Verdict{Grade: Valid}
 	for _, check := range checks {
-		f := check.run(&in)
+		f := check.judge(&in)
 		f.Name = check.name
 		v.Findings = append(v.Findings, f)
 	}
@@ -154,35 +155,38 @@ func overall(findings []Finding) (Grade, string) {
 type check struct {
 	name string
 	run  func(*Input) Finding
+	own  bool // about the process that sends: each of several is judged
 }
 
 // checks run in this order; the first of the worst level gives the verdict its sentence.
 var checks = []check{
-	{"failures", failures},
-	{"dropped_work", droppedWork},
-	{"cut_off", cutOff},
-	{"concurrency_cap", concurrencyCap},
-	{"client_gap", clientGap},
-	{"send_lag", sendLag},
-	{"late_work", lateWork},
-	{"achieved_rate", achievedRate},
-	{"client_queue", clientQueue},
-	{"stamp_lag", stampLag},
-	{"scheduler_lag", schedulerLag},
-	{"own_cpu", ownCPU},
-	{"gc_pauses", gcPauses},
-	{"host_steal", hostSteal},
-	{"cpu_quota", cpuQuota},
-	{"clock", clockTrouble},
-	{"record_log", recordLog},
-	{"prefix_cache", prefixCache},
-	{"output_lengths", outputLengths},
-	{"finish_reasons", finishReasons},
-	{"input_lengths", inputLengths},
-	{"token_counts", tokenCounts},
-	{"first_chunk", firstChunk},
-	{"chunk_tokens", chunkTokens},
-	{"sample_size", sampleSize},
+	{"failures", failures, false},
+	{"dropped_work", droppedWork, false},
+	{"cut_off", cutOff, false},
+	{"workers", lostWorkers, false},
+	{"concurrency_cap", concurrencyCap, false},
+	{"client_gap", clientGap, true},
+	{"send_lag", sendLag, true},
+	{"late_work", lateWork, true},
+	{"achieved_rate", achievedRate, false},
+	{"client_queue", clientQueue, false},
+	{"stamp_lag", stampLag, true},
+	{"scheduler_lag", schedulerLag, true},
+	{"own_cpu", ownCPU, true},
+	{"gc_pauses", gcPauses, true},
+	{"host_steal", hostSteal, true},
+	{"cpu_quota", cpuQuota, true},
+	{"clock", clockTrouble, true},
+	{"worker_clocks", workerClocks, false},
+	{"record_log", recordLog, false},
+	{"prefix_cache", prefixCache, false},
+	{"output_lengths", outputLengths, false},
+	{"finish_reasons", finishReasons, false},
+	{"input_lengths", inputLengths, false},
+	{"token_counts", tokenCounts, false},
+	{"first_chunk", firstChunk, false},
+	{"chunk_tokens", chunkTokens, false},
+	{"sample_size", sampleSize, false},
 }
 
 // graded fills in a finding from its figure: above bound it is suspect, above limit (if there is

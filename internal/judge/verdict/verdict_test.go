@@ -54,7 +54,7 @@ func find(t *testing.T, v Verdict, name string) Finding {
 }
 
 func TestHealthyRunIsValid(t *testing.T) {
-	v := Judge(healthy())
+	v := Judge(sharedOut(healthy()))
 	if v.Grade != Valid || len(v.Bad()) != 0 {
 		t.Fatalf("verdict %s: %+v", v.Grade, v.Bad())
 	}
@@ -80,6 +80,29 @@ func TestBounds(t *testing.T) {
 		{"cut_off", 0.01, 0.10, func(in *Input, x float64) {
 			in.Summary.Tally.Due = 1e9
 			in.Summary.Failures.CutOff = int(math.Round(x * 1e9))
+		}},
+		{"workers", 0, 0.10, func(in *Input, x float64) {
+			*in = sharedOut(*in)
+			in.Workers[1].Gone = true
+			in.Summary.Tally.Due, in.Summary.Failures.Gone = 1e9, int(math.Round(x*1e9))
+		}},
+		{"worker_clocks", 10, 1000, func(in *Input, x float64) {
+			*in = sharedOut(*in)
+			in.Workers[1].Skew, in.Workers[1].Uncertainty = fromMS(-4), fromMS(x-4)
+		}},
+		// A thousandth and a tenth of a run of 200 s.
+		{"worker_clocks", 200, 20000, func(in *Input, x float64) {
+			*in = sharedOut(*in)
+			in.Workers[1].Uncertainty, in.Summary.DurationS = fromMS(x), 200
+		}},
+		// One of two workers is late; that the other was not makes it no better.
+		{"send_lag", 10, 50, func(in *Input, x float64) {
+			*in = sharedOut(*in)
+			lag(&in.Workers[1].DispatchLag, x)
+		}},
+		{"own_cpu", 0.80, 0.95, func(in *Input, x float64) {
+			*in = sharedOut(*in)
+			in.Workers[1].Self = &Self{CPUShare: x}
 		}},
 		{"dropped_work", 0, 0.01, func(in *Input, x float64) {
 			in.Summary.Tally.Due = 1e9

@@ -163,6 +163,18 @@ func figureJobs() []job {
 		fig("concurrency_cap", func(f *figures) {
 			f.in.Summary.Concurrency = metrics.Concurrency{Cap: 10, Peak: 10 + int(f.size)}
 		}),
+		fig("workers", func(f *figures) {
+			lost := int(f.size)
+			f.in.Workers = workers(f)
+			f.in.Workers[1].Gone, f.in.Workers[1].Lost = true, lost
+			f.in.Summary.Failures.Gone, f.in.Summary.Failures.GoneUnsent = lost, lost
+			f.in.Summary.Tally.Dropped += lost
+			f.in.Summary.Tally.OK -= lost
+		}),
+		fig("worker_clocks", func(f *figures) {
+			f.in.Workers = workers(f)
+			f.in.Workers[1].Uncertainty = ms(10.5 * f.size)
+		}),
 		fig("scheduler_lag", func(f *figures) { f.in.Self.SchedLagP99 = ms(31.5 * f.size) }), // three times a median ITL of 10 ms
 		fig("own_cpu", func(f *figures) { f.in.Self.CPUShare = min(1, 0.81*f.size) }),
 		fig("gc_pauses", func(f *figures) { f.in.Self.GCPauseMax = ms(31.5 * f.size) }),
@@ -176,4 +188,14 @@ func figureJobs() []job {
 			f.in.Summary.Lengths.InputMatch = metrics.Match{N: 60, MeanRatio: 1 + 0.105*f.size}
 		}),
 	}
+}
+
+// workers are two that shared the load of a run, each as the one that sent all of it was.
+func workers(f *figures) []verdict.Worker {
+	one := verdict.Worker{Self: f.in.Self, Sender: metrics.Sender{
+		DispatchLag: f.in.Summary.Clocks.DispatchLag, SendLag: f.in.Summary.Clocks.SendLag, Late10ms: f.in.Summary.Rates.Late10ms,
+	}}
+	out := []verdict.Worker{one, one}
+	out[0].Name, out[1].Name = "a", "b"
+	return out
 }
