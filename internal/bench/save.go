@@ -103,6 +103,7 @@ func (s *session) vllm(recs []call.Record) *interop.VLLM {
 		ModelID: c.Scrub(s.whole.target.model), TokenizerID: c.Scrub(s.whole.tokens.id), NumPrompts: numPrompts(c.Load.NumPrompts, r.Tally.Due),
 		RequestRate: float64(c.Load.RequestRate), Burstiness: float64(c.Load.Burstiness),
 		MaxConcurrency: c.Load.MaxConcurrency, Spec: r.Spec,
+		Summary: &r.Summary, Selected: r.Block.Metrics, Percentiles: c.Output.Percentiles,
 	}
 	safe := c.Redacted()
 	for _, kv := range safe.Output.Metadata {
@@ -112,7 +113,6 @@ func (s *session) vllm(recs []call.Record) *interop.VLLM {
 		v.Ramp = &interop.VLLMRamp{Strategy: string(c.Load.RampUp), Start: *c.Load.RampStart, End: *c.Load.RampEnd}
 		v.Changes = s.rateChanges(recs)
 	}
-	v.Fill(&r.Summary, r.Block.Metrics, c.Output.Percentiles)
 	if c.Output.SaveDetailed {
 		d := metrics.Detailed(recs, r.Plan.Metrics())
 		v.Detail = &d

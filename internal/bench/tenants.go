@@ -412,9 +412,9 @@ func (s *session) encodeVLLM(v *interop.VLLM) ([]byte, error) {
 		one := interop.VLLM{
 			Date: v.Date, Backend: v.Backend, ModelID: s.Config.Scrub(t.modelName()), TokenizerID: s.Config.Scrub(t.tokens.id), RequestRate: float64(t.Config.Load.RequestRate),
 			Burstiness: float64(t.Config.Load.Burstiness), MaxConcurrency: t.Config.Load.MaxConcurrency,
+			Summary: &s.run.Tenants[i].Summary, Selected: s.run.Block.Metrics, Percentiles: s.Config.Output.Percentiles,
 		}
 		one.NumPrompts = numPrompts(t.Config.Load.NumPrompts, s.run.Tenants[i].Tally.Due)
-		one.Fill(&s.run.Tenants[i].Summary, s.run.Block.Metrics, s.Config.Output.Percentiles)
 		row, err := one.Object()
 		if err != nil {
 			return nil, err

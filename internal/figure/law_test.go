@@ -162,8 +162,7 @@ func block(t *rapid.T, run *result.Run) place {
 
 // vllmJSON is the file of --save-result.
 func vllmJSON(t *rapid.T, run *result.Run) place {
-	var v interop.VLLM
-	v.Fill(&run.Summary, run.Block.Metrics, run.Block.Percentiles)
+	v := interop.VLLM{Summary: &run.Summary, Selected: run.Block.Metrics, Percentiles: run.Block.Percentiles}
 	raw, err := v.Encode()
 	if err != nil {
 		t.Fatal(err)

@@ -35,25 +35,13 @@ type VLLM struct {
 	MaxConcurrency *int
 	Ramp           *VLLMRamp
 
-	Duration             float64 // seconds
-	Completed            int
-	Failed               int
-	TotalInput           int
-	TotalOutput          int
-	RequestThroughput    float64
-	RequestGoodput       *float64 // nil without --goodput
-	OutputThroughput     float64
-	TotalTokenThroughput float64
-	PeakTokensPerS       float64 // vLLM's one-second buckets
-	PeakConcurrent       int     // likewise
-	RTFx                 float64
-	Pooling              *metrics.Pooling // nil where answers are generated: another set of keys
+	Summary     *metrics.Summary // its figures, which the catalogue of package figure reads
+	Selected    []string         // names of --percentile-metrics
+	Percentiles []float64        // those of --metric-percentiles
 
 	Detail  *metrics.Detail // nil without --save-detailed
-	Probe   *VLLMProbe
 	Changes []VLLMRateChange
 	Spec    *result.SpecDecode
-	Metrics []VLLMMetric // the selected ones, in order
 }
 
 // VLLMRamp is a ramp-up of the request rate.
@@ -68,53 +56,18 @@ type VLLMRateChange struct {
 	At  time.Time
 }
 
-// VLLMProbe is the outcome of --probe-request-rate, in milliseconds.
-type VLLMProbe struct {
-	Completed, Failed int
-	Median, P99, Max  float64
-}
-
-// VLLMMetric is one latency metric in milliseconds.
-type VLLMMetric struct {
-	Name        string // ttft, tpot, itl or e2el
-	Mean        float64
-	Median      float64
-	Std         float64
-	Percentiles []VLLMPercentile
-}
-
-// VLLMPercentile is the value at one percentile.
-type VLLMPercentile struct {
-	P     float64 // 0 to 100
-	Value float64
-}
-
-// Fill takes the figures vLLM knows from a summary. selected are the names of --percentile-metrics,
-// percentiles those of --metric-percentiles.
-func (v *VLLM) Fill(s *metrics.Summary, selected []string, percentiles []float64) {
-	v.Duration = s.DurationS
-	v.Completed, v.Failed = s.Completed, s.Failed
-	v.TotalInput, v.TotalOutput = s.TotalInput, s.TotalOutput
-	v.RequestThroughput, v.RequestGoodput = s.RequestThroughput, s.RequestGoodput
-	v.OutputThroughput, v.TotalTokenThroughput = s.OutputThroughput, s.TotalTokenThroughput
-	v.PeakTokensPerS, v.PeakConcurrent, v.RTFx, v.Pooling = s.MaxOutputPerS, s.MaxConcurrent, s.RTFx, s.Pooling
-	if p := s.Probe; p.Completed > 0 {
-		v.Probe = &VLLMProbe{p.Completed, p.Failed, p.Median, p.P99, p.Max}
+// generated and pooled are the keys of a run's figures in vLLM's order, pooled for a run that generated nothing; arrays
+// of single requests stand where the empty key is.
+var (
+	generated = []string{
+		"duration", "completed", "failed", "total_input_tokens", "total_output_tokens", "request_throughput", "request_goodput",
+		"output_throughput", "total_token_throughput", "", "max_output_tokens_per_s", "max_concurrent_requests", "rtfx",
 	}
-	v.Metrics = nil
-	for _, name := range figure.Latencies() {
-		if !slices.Contains(selected, name) || s.Pooling != nil && name != "e2el" {
-			continue
-		}
-		f := figure.Get(name)
-		of := func(r figure.Ref) float64 { return r.Of(s).V } // 0 where there is none, as in vLLM
-		out := VLLMMetric{Name: name, Mean: of(f.Stat("mean")), Median: of(f.Stat("median")), Std: of(f.Stat("std"))}
-		for _, p := range percentiles {
-			out.Percentiles = append(out.Percentiles, VLLMPercentile{p, of(f.At(p))})
-		}
-		v.Metrics = append(v.Metrics, out)
+	pooled = []string{
+		"duration", "completed", "total_input_tokens", "total_input_sequences", "request_throughput", "input_sequence_throughput",
+		"total_token_throughput", "",
 	}
-}
+)
 
 // detailKeys are the per-request arrays, which --save-detailed keeps.
 var detailKeys = []string{"input_lens", "output_lens", "ttfts", "itls", "start_times", "generated_texts", "errors"}
@@ -145,15 +98,9 @@ func (v *VLLM) Object() (Object, error) {
 		o.Set("ramp_up_start_rps", r.Start)
 		o.Set("ramp_up_end_rps", r.End)
 	}
-	if v.Pooling != nil {
-		v.addPooling(&o)
-	} else {
-		v.addCounts(&o)
-	}
+	v.addFigures(&o)
 	v.addOptional(&o)
-	for _, m := range v.Metrics {
-		m.add(&o)
-	}
+	v.addLatencies(&o)
 	if v.Detail == nil { // as vLLM: by name, so that metadata of such a name goes too
 		for _, key := range detailKeys {
 			o.Delete(key)
@@ -162,51 +109,54 @@ func (v *VLLM) Object() (Object, error) {
 	return o, nil
 }
 
-// addPooling lays out what vLLM tells of a run that generated nothing.
-func (v *VLLM) addPooling(o *Object) {
-	o.Set("duration", v.Duration)
-	o.Set("completed", v.Completed)
-	o.Set("total_input_tokens", v.TotalInput)
-	o.Set("total_input_sequences", v.Pooling.Inputs)
-	o.Set("request_throughput", v.RequestThroughput)
-	o.Set("input_sequence_throughput", v.Pooling.Throughput)
-	o.Set("total_token_throughput", v.TotalTokenThroughput)
-	if d := v.Detail; d != nil {
-		o.Set("input_lens", d.InputLens)
-		o.Set("errors", d.Errors)
+func (v *VLLM) addFigures(o *Object) {
+	keys := generated
+	if v.Summary.Pooling != nil {
+		keys = pooled
+	}
+	for _, key := range keys {
+		switch key {
+		case "":
+			v.addDetail(o)
+		case "total_input_sequences":
+			o.Set(key, v.Summary.Pooling.Inputs)
+		default:
+			o.Set(key, number(figure.Must(key), v.Summary))
+		}
 	}
 }
 
-func (v *VLLM) addCounts(o *Object) {
-	o.Set("duration", v.Duration)
-	o.Set("completed", v.Completed)
-	o.Set("failed", v.Failed)
-	o.Set("total_input_tokens", v.TotalInput)
-	o.Set("total_output_tokens", v.TotalOutput)
-	o.Set("request_throughput", v.RequestThroughput)
-	if v.RequestGoodput != nil {
-		o.Set("request_goodput", *v.RequestGoodput)
-	} else {
-		o.Set("request_goodput", nil)
+// number is a figure as the file has it: counts are whole, goodput is None without objectives, and what the run has not
+// is zero.
+func number(r figure.Ref, s *metrics.Summary) any {
+	value := r.Of(s)
+	switch {
+	case r.Unit == figure.Count:
+		return int(value.V)
+	case !value.OK && r.Name == "request_goodput":
+		return nil
 	}
-	o.Set("output_throughput", v.OutputThroughput)
-	o.Set("total_token_throughput", v.TotalTokenThroughput)
-	if d := v.Detail; d != nil {
-		o.Set("input_lens", d.InputLens)
+	return value.V
+}
+
+func (v *VLLM) addDetail(o *Object) {
+	d := v.Detail
+	if d == nil {
+		return
+	}
+	o.Set("input_lens", d.InputLens)
+	if v.Summary.Pooling == nil {
 		o.Set("output_lens", d.OutputLens)
 		o.Set("ttfts", d.TTFTs)
 		o.Set("itls", d.ITLs)
 		o.Set("start_times", d.StartTimes)
 		o.Set("generated_texts", d.Texts)
-		o.Set("errors", d.Errors)
 	}
-	o.Set("max_output_tokens_per_s", v.PeakTokensPerS)
-	o.Set("max_concurrent_requests", v.PeakConcurrent)
-	o.Set("rtfx", v.RTFx)
+	o.Set("errors", d.Errors)
 }
 
 func (v *VLLM) addOptional(o *Object) {
-	if p := v.Probe; p != nil {
+	if p := &v.Summary.Probe; p.Completed > 0 {
 		o.Set("probe_completed", p.Completed)
 		o.Set("probe_failed", p.Failed)
 		o.Set("probe_median_e2el_ms", p.Median)
@@ -230,12 +180,19 @@ func (v *VLLM) addOptional(o *Object) {
 	}
 }
 
-func (m *VLLMMetric) add(o *Object) {
-	o.Set("mean_"+m.Name+"_ms", m.Mean)
-	o.Set("median_"+m.Name+"_ms", m.Median)
-	o.Set("std_"+m.Name+"_ms", m.Std)
-	for _, p := range m.Percentiles {
-		o.Set("p"+PercentileWord(p.P)+"_"+m.Name+"_ms", p.Value)
+// addLatencies lays out the selected latencies; what the run has not is zero.
+func (v *VLLM) addLatencies(o *Object) {
+	for _, name := range figure.Latencies() {
+		if !slices.Contains(v.Selected, name) || v.Summary.Pooling != nil && name != "e2el" {
+			continue
+		}
+		f := figure.Get(name)
+		for _, stat := range []string{"mean", "median", "std"} {
+			o.Set(stat+"_"+name+"_ms", f.Stat(stat).Of(v.Summary).V)
+		}
+		for _, p := range v.Percentiles {
+			o.Set("p"+PercentileWord(p)+"_"+name+"_ms", f.At(p).Of(v.Summary).V)
+		}
 	}
 }
 

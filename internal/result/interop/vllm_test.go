@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,15 +25,18 @@ func run() VLLM {
 	return VLLM{
 		Date: time.Date(2026, 8, 22, 3, 4, 5, 0, time.UTC), Backend: "openai-chat", ModelID: "meta-llama/Llama-3.1-8B",
 		TokenizerID: "meta-llama/Llama-3.1-8B", NumPrompts: 4, RequestRate: math.Inf(1), Burstiness: 1,
-		Duration: 2, Completed: 3, Failed: 1, TotalInput: 30, TotalOutput: 12,
-		RequestThroughput: 1.5, OutputThroughput: 6, TotalTokenThroughput: 21,
-		PeakTokensPerS: 9, PeakConcurrent: 3,
-		Metrics: []VLLMMetric{
-			{"ttft", 100.5, 100, 2.25, []VLLMPercentile{{50, 100}, {99, 104.9}, {99.9, 105}}},
-			{"tpot", 10, 10, 0, []VLLMPercentile{{50, 10}, {99, 10}, {99.9, 10}}},
-			{"itl", 10.25, 10, 1e-05, []VLLMPercentile{{50, 10}, {99, 10.5}, {99.9, 10.75}}},
+		Selected: []string{"ttft", "tpot", "itl"}, Percentiles: []float64{50, 99, 99.9},
+		Summary: &metrics.Summary{
+			DurationS: 2, Completed: 3, Failed: 1, TotalInput: 30, TotalOutput: 12,
+			RequestThroughput: 1.5, OutputThroughput: 6, TotalTokenThroughput: 21, MaxOutputPerS: 9, MaxConcurrent: 3,
+			TTFT: dist(100.5, 100, 2.25, 100, 104.9, 105), TPOT: dist(10, 10, 0, 10, 10, 10), ITL: dist(10.25, 10, 1e-05, 10, 10.5, 10.75),
 		},
 	}
+}
+
+// dist has its percentiles in another order than they are asked for.
+func dist(mean, median, std, p50, p99, p999 float64) metrics.Dist {
+	return metrics.Dist{N: 3, Mean: mean, Median: median, Std: std, Percentiles: metrics.Percentiles{{P: 99.9, Value: p999}, {P: 50, Value: p50}, {P: 99, Value: p99}}}
 }
 
 func full() VLLM {
@@ -41,13 +45,13 @@ func full() VLLM {
 	v.Metadata = []string{"gpu= H100 ", "note=a=b", "duration=overwritten"}
 	v.MaxConcurrency, v.RequestRate, v.Burstiness = ptr(8), 10, math.Inf(1)
 	v.Ramp = &VLLMRamp{"linear", 1, 10}
-	v.RequestGoodput = ptr(0.5)
+	v.Summary.RequestGoodput = ptr(0.5)
 	v.Detail = &metrics.Detail{
 		InputLens: []int{10, 10, 10, 10}, OutputLens: []int{4, 4, 4, 0}, TTFTs: []float64{0.1, 0.1, 0.1, 0},
 		ITLs: [][]float64{{0.01, 0.01}, {0.01}, nil, nil}, StartTimes: []float64{0, 0.5, 1, 1.5},
 		Texts: []string{"a", "漢", "😀", ""}, Errors: []string{"", "", "", "Bad Gateway"},
 	}
-	v.Probe = &VLLMProbe{5, 1, 12.5, 20, 21}
+	v.Summary.Probe = metrics.Probe{Completed: 5, Failed: 1, Median: 12.5, P99: 20, Max: 21}
 	v.Changes = []VLLMRateChange{{1, time.Date(2026, 8, 22, 3, 4, 5, 0, time.UTC)}, {2, time.Date(2026, 8, 22, 3, 4, 6, 123456789, time.UTC)}}
 	v.Spec = &result.SpecDecode{Rate: 66.5, Length: 2.33, Drafts: 100, DraftTokens: 300, Accepted: 199, PerPosition: []float64{0.9, 0.7, 0.39}}
 	return v
@@ -114,13 +118,15 @@ var poolingOrder = strings.Fields(`date endpoint_type backend label model_id tok
 	input_lens errors mean_e2el_ms median_e2el_ms std_e2el_ms p99_e2el_ms`)
 
 func TestPoolingKeys(t *testing.T) {
-	dist := metrics.Dist{N: 3, Mean: 20, Median: 20, Percentiles: metrics.Percentiles{{P: 99, Value: 21}}}
+	took := metrics.Dist{N: 3, Mean: 20, Median: 20, Percentiles: metrics.Percentiles{{P: 99, Value: 21}}}
 	s := metrics.Summary{
 		DurationS: 2, Completed: 3, Failed: 1, TotalInput: 60, RequestThroughput: 1.5, TotalTokenThroughput: 30,
-		TTFT: dist, E2EL: dist, Pooling: &metrics.Pooling{Inputs: 6, Throughput: 3},
+		TTFT: took, E2EL: took, Pooling: &metrics.Pooling{Inputs: 6, Throughput: 3},
 	}
-	v := VLLM{Backend: "openai-embeddings", ModelID: "m", NumPrompts: 4, RequestRate: math.Inf(1), Burstiness: 1}
-	v.Fill(&s, []string{"ttft", "e2el"}, []float64{99})
+	v := VLLM{
+		Backend: "openai-embeddings", ModelID: "m", NumPrompts: 4, RequestRate: math.Inf(1), Burstiness: 1,
+		Summary: &s, Selected: []string{"ttft", "e2el"}, Percentiles: []float64{99},
+	}
 	v.Detail = &metrics.Detail{InputLens: []int{10, 40, 10, 0}, Errors: []string{"", "", "", "x"}}
 	o, err := v.Object()
 	if err != nil {
@@ -226,7 +232,7 @@ func TestPyTorch(t *testing.T) {
 		t.Errorf("file name %s", got)
 	}
 	v := run()
-	v.Metrics = v.Metrics[:1]
+	v.Selected = v.Selected[:1]
 	for _, c := range []struct {
 		name string
 		args Object
@@ -251,26 +257,31 @@ func TestPyTorch(t *testing.T) {
 	}
 }
 
-func TestFill(t *testing.T) {
-	s := metrics.Summary{
-		DurationS: 2, Completed: 3, Failed: 1, TotalInput: 30, TotalOutput: 12, RequestThroughput: 1.5,
-		OutputThroughput: 6, TotalTokenThroughput: 21, MaxOutputPerS: 9, MaxConcurrent: 3,
-		RequestGoodput: ptr(0.5), Probe: metrics.Probe{Completed: 5, Failed: 1, Median: 12.5, P99: 20, Max: 21},
-		TTFT: metrics.Dist{Mean: 100.5, Median: 100, Std: 2.25, Percentiles: metrics.Percentiles{
-			{P: 99.9, Value: 105}, {P: 50, Value: 100}, {P: 99, Value: 104.9},
-		}},
-		E2EL: metrics.Dist{Mean: 200, Median: 201, Std: 3, Percentiles: metrics.Percentiles{{P: 99, Value: 220}}},
+// TestSelected has the latencies that were asked for, in vLLM's order, and zero for a percentile that the run has not.
+func TestSelected(t *testing.T) {
+	v := run()
+	v.Selected = []string{"e2el", "ttft"}
+	v.Summary.E2EL = metrics.Dist{N: 3, Mean: 200, Median: 201, Std: 3, Percentiles: metrics.Percentiles{{P: 99, Value: 220}}}
+	o, err := v.Object()
+	if err != nil {
+		t.Fatal(err)
 	}
-	want := run()
-	want.RequestGoodput, want.Probe = ptr(0.5), &VLLMProbe{5, 1, 12.5, 20, 21}
-	want.Metrics = []VLLMMetric{
-		want.Metrics[0],
-		{"e2el", 200, 201, 3, []VLLMPercentile{{50, 0}, {99, 220}, {99.9, 0}}},
+	i := slices.IndexFunc(o, func(f Field) bool { return f.Key == "mean_ttft_ms" })
+	want := Object{
+		{"mean_ttft_ms", 100.5},
+		{"median_ttft_ms", 100.0},
+		{"std_ttft_ms", 2.25},
+		{"p50_ttft_ms", 100.0},
+		{"p99_ttft_ms", 104.9},
+		{"p99.9_ttft_ms", 105.0},
+		{"mean_e2el_ms", 200.0},
+		{"median_e2el_ms", 201.0},
+		{"std_e2el_ms", 3.0},
+		{"p50_e2el_ms", 0.0},
+		{"p99_e2el_ms", 220.0},
+		{"p99.9_e2el_ms", 0.0},
 	}
-	got := run()
-	got.Duration, got.Completed, got.Metrics = 0, 0, nil
-	got.Fill(&s, []string{"e2el", "ttft"}, []float64{50, 99, 99.9})
-	if d := cmp.Diff(want, got); d != "" {
+	if d := cmp.Diff(want, o[max(i, 0):]); d != "" {
 		t.Error(d)
 	}
 }
