@@ -53,7 +53,7 @@ type tenant struct {
 func (s *session) newTenants() {
 	for name, c := range s.Config.Each() {
 		s.tenants = append(s.tenants, &tenant{
-			session: s, Config: c, name: name, title: "Plan (nothing was sent)", place: len(s.tenants), of: max(1, len(s.Config.Tenants)), start: call.Unset,
+			session: s, Config: c, name: name, mark: config.Mark(name), title: "Plan (nothing was sent)", place: len(s.tenants), of: max(1, len(s.Config.Tenants)), start: call.Unset,
 		})
 	}
 	if len(s.Config.Tenants) == 0 {
@@ -63,7 +63,7 @@ func (s *session) newTenants() {
 	s.named = s.tenants
 	s.heading = fmt.Sprintf("Plan of %d tenants, which start together (nothing was sent)\n", len(s.named))
 	for _, t := range s.named {
-		t.title, t.mark, t.prefix = "\nTenant "+t.name, "tenant "+t.name+": ", t.name+"/"
+		t.title, t.prefix = "\nTenant "+t.name, t.name+"/"
 		t.label = map[string]string{result.TenantLabel: t.name}
 	}
 }
@@ -228,7 +228,7 @@ func (s *session) joinLoads() *load {
 	counted, timed := true, true
 	for _, t := range s.named {
 		l := t.load
-		texts = append(texts, t.name+": "+l.text)
+		texts = append(texts, l.text)
 		counted, out.expect = counted && l.expect > 0, out.expect+l.expect
 		timed, out.plan.Until = timed && l.plan.Until > 0, max(out.plan.Until, l.plan.Until)
 	}
@@ -238,7 +238,7 @@ func (s *session) joinLoads() *load {
 	if !timed {
 		out.plan = schedule.Plan{}
 	}
-	out.text = fmt.Sprintf("%d tenants; %s", len(s.named), strings.Join(texts, "; "))
+	out.text = s.Config.Describe(texts)
 	return out
 }
 

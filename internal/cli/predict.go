@@ -24,5 +24,5 @@ values separated by commas give a table of all combinations.`,
   spate predict --sim qwen2-7b-2xA100-80GB-vllm0.10 --max-concurrency 1,8,64 --max-num-seqs 128,256
   spate predict --sim Qwen3-32B@H100-SXM --tensor-parallel-size 2,4 --request-rate 8
   spate predict --validate rows.json --json`,
-	}, func() besideBench { return &predict.Command{Block: report.Run} })
+	}, func() besideBench { return &predict.Command{Block: report.Predicted} })
 }

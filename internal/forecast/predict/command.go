@@ -127,7 +127,7 @@ func (o *Command) runValidate(p console.Process, own *pflag.FlagSet, profiles []
 // load reads bench's flags, with one combination of the values given in lists.
 func (o *Command) load(p console.Process, extra []string) (*Load, *flags.Result, error) {
 	args := append(slices.Clone(o.Bench), extra...)
-	r, err := flags.ParseOne(args, flags.Options{Env: p.Env, ReadFile: p.ReadFile, IDPrefix: "predict-"}, "spate predict")
+	r, err := flags.ParseBeside(args, flags.Options{Env: p.Env, ReadFile: p.ReadFile, IDPrefix: "predict-"})
 	if err != nil {
 		return nil, nil, console.UsageIf(flags.Mistake(err), "spate predict", err)
 	}
@@ -161,7 +161,7 @@ func (o *Command) runOne(p console.Process, prof *profile.Profile) error {
 	run := NewRun(prof, l, r.Bench, p.Tool, command)
 	recs := Fill(run, own)
 	if o.json {
-		return p.JSON(NewPrediction(prof, l, own))
+		return p.JSON(NewPrediction(prof, l, own).with(run.Tenants))
 	}
 	p.Print("predicted, not measured: profile %s, %s\n", prof.Caption(), l.Text)
 	if err := o.Block(p.Stdout, run); err != nil {

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"fmt"
 	"time"
 
 	"spate/internal/console"
@@ -35,18 +36,30 @@ func (e *RefusedError) Unwrap() error { return e.err }
 
 // Load is what bench would send, for a simulated server. The error is a *RefusedError.
 func (l Local) Load(c *config.Bench) (*Load, error) {
+	var all []*Load
+	for name, one := range c.Each() {
+		load, err := l.one(one, config.Mark(name), len(all))
+		if err != nil {
+			return nil, &RefusedError{fmt.Errorf("%s%w", config.Mark(name), err)}
+		}
+		all = append(all, load)
+	}
+	return join(c, all), nil
+}
+
+// one is the load of the tenant at a place.
+func (l Local) one(c *config.Bench, mark string, place int) (*Load, error) {
+	told := l
+	told.Note = func(format string, args ...any) { l.note("%s%s", mark, fmt.Sprintf(format, args...)) }
 	if n := c.Load.NumWarmups; n > 0 || c.Load.WarmupDuration > 0 {
-		l.note("warm-up requests are not predicted; the server begins idle")
+		told.Note("warm-up requests are not predicted; the server begins idle")
 	}
-	prompts, err := l.prompts(c)
+	prompts, err := told.prompts(c)
 	if err != nil {
-		return nil, &RefusedError{err}
+		return nil, err
 	}
-	out, err := NewLoad(c, prompts)
-	if err != nil {
-		return nil, &RefusedError{err}
-	}
-	return out, nil
+	prompts.place = uint64(place)
+	return NewLoad(c, prompts)
 }
 
 // prompts are what prompts are made with.
@@ -55,14 +68,14 @@ func (l Local) prompts(c *config.Bench) (Prompts, error) {
 	tok, err := build.Tokenizer(&c.Model, l.Getenv, l.Home)
 	if err != nil || tok == nil {
 		if err == nil && (c.Dataset.Path != "" || c.Dataset.Name == config.DatasetSonnet) { // which brings its own text
-			l.note("no tokenizer at hand (--tokenizer PATH): lengths are estimates by words")
+			l.Note("no tokenizer at hand (--tokenizer PATH): lengths are estimates by words")
 		}
 		return out, err
 	}
 	out.Tokenizer = tok
 	out.Template, err = build.Template(tok, c.Body.ChatTemplate, time.Now)
 	if err != nil {
-		l.note("the chat template cannot be used: %v", err)
+		l.Note("the chat template cannot be used: %v", err)
 	}
 	return out, nil
 }

@@ -27,6 +27,32 @@ type Load struct {
 	due      bool          // requests have times
 	sent     int           // requests sent in the run predicted last
 	took     time.Duration // how long that was
+	tenants  []*Load       // of a run of several: each sends its own requests, and this load only says what they amount to
+}
+
+// join is what the tenants of a run send at the same time. A plain run has one.
+func join(c *config.Bench, tenants []*Load) *Load {
+	if len(c.Tenants) == 0 {
+		return tenants[0]
+	}
+	out := &Load{Rate: float64(c.Load.RequestRate), Seed: uint64(c.Load.Seed), asked: c.Load.NumPrompts, tenants: tenants}
+	if c.Load.MaxConcurrency != nil {
+		out.Slots = *c.Load.MaxConcurrency
+	}
+	var lines []string
+	for _, t := range tenants {
+		lines = append(lines, t.Text)
+	}
+	out.Text = c.Describe(lines)
+	return out
+}
+
+// parts are the loads that send: the tenants', or the only one.
+func (l *Load) parts() []*Load {
+	if l.tenants != nil {
+		return l.tenants
+	}
+	return []*Load{l}
 }
 
 // NewLoad makes the requests that spate bench would send for the same settings: lengths, shared beginnings and due
@@ -121,6 +147,9 @@ func (l *Load) Run(p *profile.Profile, seed uint64, intervals bool) (*Own, error
 		all = append(all, m)
 	}
 	l.sent, l.took = len(res.Requests), res.Duration
+	for k, part := range l.tenants {
+		part.sent, part.took = sentBy(res, k)
+	}
 	out.Low, out.High = bounds(all)
 	return out, nil
 }
@@ -136,22 +165,53 @@ func (l *Load) once(p *profile.Profile, c *profile.Cost, seed uint64) (*cluster.
 		if err != nil {
 			return nil, nil, fmt.Errorf("predicting with profile %s: %w", p.Name, err)
 		}
-		if n := len(l.Requests); l.endless() && len(res.Requests) == n && n < maxPrompts {
-			if err := l.take(min(2*n, maxPrompts)); err != nil {
-				return nil, nil, err
-			}
-			if len(l.Requests) > n {
-				continue
-			}
+		if more, err := l.grow(res); err != nil {
+			return nil, nil, err
+		} else if more {
+			continue
 		}
-		m := Metrics{}
-		figures(m, res, l.Requests)
+		m, parts := Metrics{}, l.parts()
+		figures(m, res, func(r *cluster.Request) *Request { return &parts[r.Client].Requests[r.Index] })
 		return res, m, nil
 	}
 }
 
+// grow gives more requests to who sent all and would have gone on, and reports whether there were any.
+func (l *Load) grow(res *cluster.Result) (more bool, err error) {
+	for k, p := range l.parts() {
+		n := len(p.Requests)
+		if sent, _ := sentBy(res, k); !p.endless() || sent < n || n >= maxPrompts {
+			continue
+		}
+		if err := p.take(min(2*n, maxPrompts)); err != nil {
+			return false, err
+		}
+		more = more || len(p.Requests) > n
+	}
+	return more, nil
+}
+
+// sentBy is how many requests a client sent, and when the last of them ended.
+func sentBy(res *cluster.Result, client int) (n int, end time.Duration) {
+	for i := range res.Requests {
+		if r := &res.Requests[i]; r.Client == client {
+			n, end = n+1, max(end, r.Last)
+		}
+	}
+	return n, end
+}
+
 // to is the load as a cluster takes it.
 func (l *Load) to(c *profile.Cost) cluster.Load {
+	var all []cluster.Load
+	for _, p := range l.parts() {
+		all = append(all, p.alone(c))
+	}
+	all[0].Beside = all[1:]
+	return all[0]
+}
+
+func (l *Load) alone(c *profile.Cost) cluster.Load {
 	to := cluster.Load{Calls: calls(l.Requests), Slots: l.Slots, Gap: time.Duration(c.Gap), Hold: c.Gap > 0, Until: l.Until}
 	if l.Until > 0 && l.Grace >= 0 {
 		to.Cancel = l.Until + l.Grace

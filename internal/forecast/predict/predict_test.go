@@ -180,7 +180,7 @@ func TestFiguresByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := Metrics{}
-	figures(m, res, list)
+	figures(m, res, func(r *cluster.Request) *Request { return &list[r.Index] })
 	// One prompt step of 10 + 10 x 0.1 ms, then four steps of 10 + 1 ms.
 	for name, want := range map[string]float64{
 		"mean_ttft_ms": 11, "mean_tpot_ms": 11, "p99_itl_ms": 11, "duration": 0.055, "output_throughput": 5 / 0.055, "completed": 1,
@@ -204,7 +204,7 @@ func TestUncountedEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := Metrics{}
-	figures(m, res, list)
+	figures(m, res, func(r *cluster.Request) *Request { return &list[r.Index] })
 	if math.Abs(m["mean_tpot_ms"]-55.0/4) > 1e-9 || math.Abs(m["mean_itl_ms"]-11) > 1e-9 {
 		t.Errorf("TPOT %v and ITL %v, want 13.75 and 11: five gaps, four of them counted", m["mean_tpot_ms"], m["mean_itl_ms"])
 	}

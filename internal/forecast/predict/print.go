@@ -10,6 +10,7 @@ import (
 
 	"spate/internal/figure"
 	"spate/internal/forecast/profile"
+	"spate/internal/result"
 	"spate/internal/safe/escape"
 )
 
@@ -45,6 +46,24 @@ type Prediction struct {
 	Figures   Metrics           `json:"predicted"`
 	Low       Metrics           `json:"predicted_low,omitempty"`
 	High      Metrics           `json:"predicted_high,omitempty"`
+	Tenants   []TenantFigures   `json:"tenants,omitempty"`
+}
+
+// TenantFigures are the predicted figures of one of several tenants.
+type TenantFigures struct {
+	Name    string         `json:"name"`
+	Load    string         `json:"load"`
+	Figures Metrics        `json:"predicted"`
+	Checks  []result.Check `json:"slo_checks,omitempty"`
+}
+
+// with adds the rows of tenants.
+func (p Prediction) with(rows []result.Tenant) Prediction {
+	for i := range rows {
+		t := &rows[i]
+		p.Tenants = append(p.Tenants, TenantFigures{Name: t.Name, Load: t.Plan.Text, Figures: FromSummary(&t.Summary), Checks: t.Checks})
+	}
+	return p
 }
 
 // NewPrediction is a run predicted with a profile.

@@ -24,7 +24,11 @@ type Prompts struct {
 	Tokenizer *tokenizer.Tokenizer // nil: words stand for tokens
 	Template  workload.Template    // nil: none
 	Look      func(*workload.HF)   // says where files of the Hugging Face hub lie; nil: nowhere
+	place     uint64               // of the tenant they are of: prompts without text are its own
 }
+
+// apart keeps the names of one tenant's prompts from those of another.
+const apart = 40
 
 // source makes the requests of a dataset from the beginning, the same each time.
 type source interface {
@@ -38,7 +42,7 @@ type source interface {
 // none to send, and their well-known lengths stand for them.
 func newSource(c *config.Bench, p Prompts) source {
 	if c.Dataset.Name == config.DatasetShareGPT && c.Dataset.Path == "" {
-		return &typicalChats{c}
+		return &typicalChats{c, p.place}
 	}
 	w := build.Workload(c, func(path string) (workload.File, error) { return infile.Dataset(path) }, c.Model.SkipTokenizerInit)
 	if p.Look != nil {
@@ -92,7 +96,7 @@ func (p *prompts) drain(stream *workload.Stream, n int) ([]Request, error) {
 		if err != nil {
 			return nil, fmt.Errorf("make requests: %w", err)
 		}
-		one := Request{Call: cluster.Call{Prompt: segments(&r, enc), Out: max(1, r.MaxOut)}}
+		one := Request{Call: cluster.Call{Prompt: segments(&r, enc, p.place), Out: max(1, r.MaxOut)}}
 		one.MaxOut = one.Out
 		out = append(out, one)
 	}
@@ -104,7 +108,7 @@ const promptBlock = 16
 
 // segments name a prompt for the prefix cache: prompts that begin alike have names that begin alike. Together they are
 // as long as bench says the prompt is. Words stand for tokens where nothing can count them.
-func segments(r *call.Request, enc *tokenizer.Encoder) []kv.Segment {
+func segments(r *call.Request, enc *tokenizer.Encoder, place uint64) []kv.Segment {
 	n := naming{length: max(1, r.In.N)}
 	text := r.Prompt.Text + string(r.Prompt.Messages)
 	ids := r.Prompt.IDs
@@ -128,7 +132,7 @@ func segments(r *call.Request, enc *tokenizer.Encoder) []kv.Segment {
 		}
 	}
 	if n.token(); n.of == 1 { // hardly a text: nothing to share
-		return []kv.Segment{{Stream: 1<<50 + uint64(r.ID), Len: n.length}}
+		return []kv.Segment{{Stream: 1<<50 + place<<apart + uint64(r.ID), Len: n.length}}
 	}
 	return n.list
 }
@@ -158,7 +162,10 @@ func (n *naming) token() {
 }
 
 // typicalChats are conversations with the lengths that ShareGPT's have.
-type typicalChats struct{ c *config.Bench }
+type typicalChats struct {
+	c     *config.Bench
+	place uint64
+}
 
 // Mean lengths of ShareGPT conversations as benchmark clients pick them.
 const (
@@ -177,7 +184,7 @@ func (t *typicalChats) first(n int) ([]Request, error) {
 	in, out := w.chat(rng.New(uint64(t.c.Load.Seed), "predict.own"))
 	list := make([]Request, n)
 	for i := range list {
-		list[i].Call = cluster.Call{Prompt: []kv.Segment{{Stream: uint64(i) + 1, Len: in[i]}}, Out: out[i]}
+		list[i].Call = cluster.Call{Prompt: []kv.Segment{{Stream: t.place<<apart + uint64(i) + 1, Len: in[i]}}, Out: out[i]}
 		list[i].MaxOut = out[i]
 	}
 	return list, nil

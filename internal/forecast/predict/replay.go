@@ -121,7 +121,7 @@ func replayOne(server *cluster.Cluster, cost *profile.Cost, r *run) (Metrics, er
 	if err != nil {
 		return nil, err
 	}
-	figures(m, res, r.list)
+	figures(m, res, func(one *cluster.Request) *Request { return &r.list[one.Index] })
 	return m, nil
 }
 
@@ -141,10 +141,10 @@ func calls(list []Request) func(func(cluster.Call) bool) {
 }
 
 // figures are what vLLM's client would have printed.
-func figures(m Metrics, res *cluster.Result, list []Request) {
+func figures(m Metrics, res *cluster.Result, sent func(*cluster.Request) *Request) {
 	s := Headline(res, func(r *cluster.Request) (metrics.Outline, bool) {
 		o, ok := Answered(r)
-		o.Out -= list[r.Index].Uncounted
+		o.Out -= sent(r).Uncounted
 		return o, ok
 	}, metrics.Run{})
 	maps.Copy(m, FromSummary(&s))

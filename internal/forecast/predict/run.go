@@ -3,10 +3,12 @@ package predict
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"spate/internal/call"
 	"spate/internal/forecast/profile"
+	"spate/internal/judge/metrics"
 	"spate/internal/result"
 	"spate/internal/settings/config"
 )
@@ -24,12 +26,41 @@ func NewRun(prof *profile.Profile, l *Load, c *config.Bench, tool string, comman
 	for _, m := range c.Output.PercentileMetrics {
 		run.Block.Metrics = append(run.Block.Metrics, string(m))
 	}
+	for i, t := range l.tenants {
+		run.Tenants = append(run.Tenants, t.row(&c.Tenants[i], c.Output.Percentiles))
+	}
 	return run
+}
+
+// row is one of several tenants before it has figures.
+func (l *Load) row(t *config.Tenant, percentiles []float64) result.Tenant {
+	plan := l.Plan(percentiles)
+	row := result.Tenant{Name: t.Name, Dataset: t.Dataset.Name}
+	for _, o := range t.SLO {
+		row.SLO = append(row.SLO, o.Text)
+		if o.IsPct && !slices.Contains(plan.Percentiles, o.Pct) {
+			plan.Percentiles = append(plan.Percentiles, o.Pct)
+		}
+	}
+	for _, g := range t.Goodput {
+		plan.Objectives = append(plan.Objectives, metrics.Objective{Metric: string(g.Metric), Bound: g.MS})
+	}
+	row.Plan = result.NewPlan(plan, l.Text)
+	return row
 }
 
 // Fill gives a run the figures of a prediction, and returns its records.
 func Fill(run *result.Run, own *Own) []call.Record {
 	recs := own.Result.Records()
+	for k := range run.Tenants {
+		name := run.Tenants[k].Name
+		label := map[string]string{result.TenantLabel: name}
+		for i := range recs {
+			if r := &recs[i]; r.ID%len(run.Tenants) == k {
+				r.Name, r.Labels = name+"-"+r.Name, label
+			}
+		}
+	}
 	run.Compute(call.List(recs))
 	run.State, run.Ended = result.Complete, run.Started.Add(own.Result.Duration)
 	return recs

@@ -2,10 +2,12 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
 	"iter"
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"spate/internal/figure"
@@ -89,6 +91,23 @@ func (b *Bench) Each() iter.Seq2[string, *Bench] {
 			}
 		}
 	}
+}
+
+// Mark stands before what is said of a tenant, and is empty for that of a plain run.
+func Mark(name string) string {
+	if name == "" {
+		return ""
+	}
+	return "tenant " + name + ": "
+}
+
+// Describe is one line for what several tenants do, made of a line for each.
+func (b *Bench) Describe(lines []string) string {
+	parts := make([]string, len(lines))
+	for i, line := range lines {
+		parts[i] = b.Tenants[i].Name + ": " + line
+	}
+	return fmt.Sprintf("%d tenants; %s", len(lines), strings.Join(parts, "; "))
 }
 
 // JoinTenants makes the run's own settings say what its tenants amount to: all requests together, at the

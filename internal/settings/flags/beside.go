@@ -93,14 +93,21 @@ func noProfile(after []string) error {
 	return fmt.Errorf("--predict needs a profile, not %s: say --predict=%s (spate predict --list shows all)", name, cmp.Or(value, "PROFILE"))
 }
 
-// ParseOne reads bench's flags for a command that changes or simulates the load of one workload.
-func ParseOne(args []string, opt Options, command string) (*Result, error) {
+// ParseBeside reads bench's flags for another command.
+func ParseBeside(args []string, opt Options) (*Result, error) {
 	r, err := Parse(args, opt)
+	if err == nil && r.Help {
+		return nil, &Error{Text: "help for bench's flags: spate bench --help"}
+	}
+	return r, err
+}
+
+// ParseOne reads bench's flags for a command that changes the load of one workload.
+func ParseOne(args []string, opt Options, command string) (*Result, error) {
+	r, err := ParseBeside(args, opt)
 	switch {
 	case err != nil:
 		return nil, err
-	case r.Help:
-		return nil, &Error{Text: "help for bench's flags: spate bench --help"}
 	case len(r.Bench.Tenants) > 0:
 		return nil, &Error{Text: fmt.Sprintf("the config file lists tenants, and %s takes only one workload", command), Hint: "spate bench runs several"}
 	}

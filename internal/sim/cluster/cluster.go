@@ -190,7 +190,7 @@ func (c *Cluster) Run(l Load) (*Result, error) {
 func (c *Cluster) start(l Load) {
 	c.queue.Reset()
 	c.now, c.live, c.barren, c.sampled = 0, 0, 0, false
-	c.result = &Result{}
+	c.result = &Result{clients: 1 + len(l.Beside)}
 	c.drive, c.inbox, c.inboxFree = nil, nil, nil
 	c.slots, c.vacant = c.slots[:0], c.vacant[:0]
 	for _, n := range c.nodes {

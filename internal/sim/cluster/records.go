@@ -8,11 +8,13 @@ import (
 	"spate/internal/call"
 )
 
-// Records are the requests as a benchmark client would have recorded them, in the order of the load.
+// Records are the requests as a benchmark client would have recorded them, in the order of the load. The numbers of
+// several clients take turns, so that each is another one's.
 func (r *Result) Records() []call.Record {
 	list := make([]call.Record, len(r.Requests))
 	for i := range r.Requests {
 		list[i] = r.Requests[i].Record()
+		list[i].ID = list[i].ID*r.clients + r.Requests[i].Client
 	}
 	slices.SortFunc(list, func(a, b call.Record) int { return a.ID - b.ID })
 	return list

@@ -88,4 +88,6 @@ type Result struct {
 	Failed   int
 	Tokens   int
 	Prompt   int
+
+	clients int // that sent
 }

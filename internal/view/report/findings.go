@@ -67,6 +67,17 @@ func Text(w io.Writer, run *result.Run) error {
 // Run prints the block that a run was asked to print.
 func Run(w io.Writer, run *result.Run) error { return Block(w, BlockOf(run)) }
 
+// Predicted prints a run that nobody measured: vLLM's block and the rows of its tenants.
+func Predicted(w io.Writer, run *result.Run) error {
+	s := new(sheet)
+	tenants(s, run)
+	if err := Run(w, run); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, s.String())
+	return err
+}
+
 // BlockOf is the block a run was asked to print. A run recovered without its settings gets vLLM's
 // defaults.
 func BlockOf(run *result.Run) BlockInput {
