@@ -236,16 +236,13 @@ func (s *session) selfOf(p *probe.Self, lag *client.Lag, log recorder.Stats) *ve
 	v := &verdict.Self{
 		CPUShare: p.CPUShare, GCPauseMax: p.GCPause.Max, SchedLagP99: p.SchedLag.P99, Gap: p.Gap, SchedLagMax: p.SchedLag.Max,
 		StampLagP99: p.StampLag.Low, StampLagMax: p.StampLag.Max, StealShare: p.Steal, ClockJump: p.ClockStep,
-		LogDropped: int(log.Missing), Arrivals: s.arrivalStamps(),
+		LogDropped: int(log.Missing), DiskErrors: int(log.Refused), Arrivals: s.arrivalStamps(),
 	}
 	if p.Wall > 0 {
 		v.Throttled = p.Throttled.Seconds() / p.Wall.Seconds()
 	}
 	if lag != nil {
 		v.StampLagP99, v.StampLagMax = lag.Low, lag.Max
-	}
-	if log.FirstErr != "" {
-		v.DiskErrors = 1
 	}
 	return v
 }
@@ -273,9 +270,7 @@ func sharesPrefixes(d *config.Dataset) bool {
 func (s *session) judge(sum *metrics.Summary) verdict.Verdict {
 	var log recorder.Stats
 	if s.folder != nil {
-		if err := s.folder.Log.Flush(); err != nil {
-			s.note("%v", err)
-		}
+		_ = s.folder.Log.Close() // what it lacks is known only then; Finish tells it
 		log = s.folder.Log.Stats()
 	}
 	s.self = s.selfOf(&s.watch.seen, s.watch.stampLag(), log)

@@ -58,6 +58,8 @@ type Log struct {
 
 	gate   sync.RWMutex // held for reading while a record is handed over; Close takes it
 	closed bool
+	ending sync.Once
+	ended  error
 
 	accepted, written, missing, blocked, waited, refused atomic.Int64
 	firstErr                                             atomic.Pointer[error]
@@ -156,18 +158,21 @@ func (l *Log) Stats() Stats {
 }
 
 // Close writes what is left, syncs it to the disk and closes the file. The error says how many
-// records are missing and why; calling it again does nothing.
+// records are missing and why; calling it again says the same.
 func (l *Log) Close() error {
 	l.gate.Lock()
-	if l.closed {
-		l.gate.Unlock()
-		return nil
+	if !l.closed {
+		l.closed = true
+		close(l.queue)
 	}
-	l.closed = true
-	close(l.queue)
 	l.gate.Unlock()
-	<-l.done
+	l.ending.Do(func() { l.ended = l.end() })
+	return l.ended
+}
 
+// end waits until everything that can be is written, and closes the file.
+func (l *Log) end() error {
+	<-l.done
 	syncErr := l.file.Sync()
 	closeErr := l.file.Close()
 	if s := l.Stats(); s.Missing > 0 {

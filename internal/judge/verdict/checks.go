@@ -296,11 +296,10 @@ func recordLog(in *Input) Finding {
 	if in.Self == nil {
 		return unmeasured("The record log was not checked.")
 	}
-	n := in.Self.LogDropped + in.Self.DiskErrors
-	figure := part(float64(n), float64(max(1, in.Summary.Tally.Attempts)))
+	figure := part(float64(in.Self.LogDropped), float64(max(1, in.Summary.Tally.Attempts)))
 	return graded(figure, "share", 0, 0.01,
 		"Every record was written.",
-		fmt.Sprintf("%d records were lost on their way to disk (%d write errors).", in.Self.LogDropped, in.Self.DiskErrors),
+		fmt.Sprintf("%d records are not on disk, which refused %d writes: whatever reads records.jsonl later lacks these requests.", in.Self.LogDropped, in.Self.DiskErrors),
 		"check space and speed of the output folder's disk")
 }
 

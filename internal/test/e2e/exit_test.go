@@ -391,6 +391,7 @@ func TestFullDisk(t *testing.T) {
 			if told[1] != strconv.Itoa(400-kept) || kept == 0 {
 				t.Errorf("%d records kept, and %s of 400 are said to be missing", kept, told[1])
 			}
+			has(t, "the verdict", strings.Join(strings.Fields(e.out), " "), "INVALID record_log", told[1]+" records are not on disk")
 			if k.code == cli.ExitFailed {
 				has(t, "stderr", e.stderr, result.ResultFile, "file too large")
 			}
