@@ -58,19 +58,19 @@ func (r *Entry) Check() {
 type reporter func(kind Kind, format string, args ...any)
 
 func checkRates(r *Entry, report reporter) {
-	duration, ok := span(r.Metrics, "duration")
+	duration, ok := r.span("duration")
 	if !ok || duration.high <= 0 {
 		return
 	}
 	for _, q := range quotients {
-		rate, ok := span(r.Metrics, q.rate)
+		rate, ok := r.span(q.rate)
 		if !ok {
 			continue
 		}
 		var sum interval
 		for _, a := range q.amounts {
 			var v interval
-			if v, ok = span(r.Metrics, a); !ok {
+			if v, ok = r.span(a); !ok {
 				break
 			}
 			sum = interval{sum.low + v.low, sum.high + v.high}
@@ -104,8 +104,8 @@ func quotient(sum, duration interval) string {
 }
 
 // span is the interval of a figure by its last printed digit. Integers are counts and exact.
-func span(fs Figures, name string) (interval, bool) {
-	f, ok := fs.Get(name)
+func (r *Entry) span(name string) (interval, bool) {
+	f, ok := r.Metrics.Get(name)
 	if !ok {
 		return interval{}, false
 	}
@@ -120,7 +120,7 @@ func span(fs Figures, name string) (interval, bool) {
 		return interval{v, v}, true
 	}
 	half := 0.0
-	if !exponent && f.Text != "" {
+	if !exponent && r.How(f) == Printed {
 		half = 0.5000001 * math.Pow(10, -float64(len(decimals)))
 	}
 	half = max(half, math.Abs(v)*1e-7) // full precision went through divisions of its own

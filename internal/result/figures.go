@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"spate/internal/figure"
 )
 
 // Figure is one number of a result, or a word that stands in its place.
@@ -68,14 +66,6 @@ func (f Figure) String() string {
 		return f.Text
 	}
 	return formatFloat(f.Value)
-}
-
-// Unit is what the figure is counted in; empty where the catalogue does not have it.
-func (f Figure) Unit() figure.Unit {
-	if r, err := figure.Find(f.Name); err == nil {
-		return r.Unit
-	}
-	return ""
 }
 
 // Scaled is the figure in another unit; how says what was done, and is added to where it came from.

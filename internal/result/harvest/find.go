@@ -18,7 +18,7 @@ import (
 	"spate/internal/settings/config"
 )
 
-// Read finds the results in files, in folders and below them; "-" is stdin. Every path that does not
+// Find finds the results in files, in folders and below them; "-" is stdin. Every path that does not
 // exist is named before any is read. What is damaged is a problem, not an error.
 func Find(paths []string, stdin io.Reader) (*result.Set, error) {
 	in := &reader{stdin: stdin}
