@@ -9,6 +9,7 @@ import (
 
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
+	"spate/internal/trial"
 )
 
 // besideBench is a command with flags of its own beside those of bench, which follow argparse's rules, so that cobra
@@ -36,7 +37,7 @@ func beside(p Process, cmd *cobra.Command, make func() besideBench) *cobra.Comma
 // resolver reads flags of bench as `spate bench` would.
 func resolver(p Process) func(args []string) (*config.Bench, error) {
 	return func(args []string) (*config.Bench, error) {
-		r, err := flags.ParseOne(args, flags.Options{Env: p.Env, ReadFile: p.ReadFile, IDPrefix: "bench-" + randomHex() + "-"}, "this command")
+		r, err := flags.ParseOne(args, flags.Options{Env: p.Env, ReadFile: p.ReadFile, IDPrefix: "bench-" + trial.NewID() + "-"}, "this command")
 		if err != nil {
 			return nil, err
 		}

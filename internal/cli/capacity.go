@@ -151,7 +151,7 @@ func (o *capacityOptions) check() error {
 
 // plan is the search for its folder.
 func (o *capacityOptions) plan(p Process, args []string) (*capacity.Plan, *sweep.Plan, error) {
-	one, err := sweep.NewPlan(o.suite, randomHex()[:6], resolver(p))
+	one, err := sweep.NewPlan(o.suite, trial.NewID()[:6], resolver(p))
 	if err != nil {
 		return nil, nil, err
 	}

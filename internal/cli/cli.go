@@ -17,7 +17,6 @@ import (
 	"spate/internal/forecast/predict"
 	"spate/internal/host/launch"
 	"spate/internal/result/store"
-	"spate/internal/safe/escape"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
 )
@@ -36,7 +35,7 @@ const (
 
 // Run runs one command line and returns the exit code.
 func Run(ctx context.Context, p Process) int {
-	p.Stdout = escape.NewWriter(p.Stdout) // names come from servers and files, and a terminal obeys control characters
+	p = p.Escaped()
 	p.Version, p.Tool = Version, versionText()
 	err := newRoot(p).ExecuteContext(ctx)
 	var done *console.ExitError

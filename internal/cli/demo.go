@@ -31,7 +31,7 @@ It is spate bench with these settings; flags of spate bench given to it come aft
 			if len(args) > 0 && (args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
 				return cmd.Help()
 			}
-			return runBenchArgs(cmd, p, append(append([]string{}, demoArgs...), args...))
+			return runBench(cmd.Context(), p, append(append([]string{}, demoArgs...), args...))
 		},
 	}
 }

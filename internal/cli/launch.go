@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,7 +12,6 @@ import (
 	"spate/internal/console"
 	"spate/internal/host/launch"
 	"spate/internal/safe/secret"
-	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
 	"spate/internal/trial"
 	"spate/internal/trial/executor"
@@ -150,59 +148,4 @@ func sayGuarded(p Process, srv *launch.Server) {
 	if srv.Unchecked != "" && srv.Unchecked != executor.NoGPU {
 		p.Say("GPU memory is not checked: %s\n", srv.Unchecked)
 	}
-}
-
-// launchSpec is the server a run asks for. The error is the user's mistake.
-func launchSpec(cfg *config.Bench) (launch.Spec, error) {
-	l := &cfg.Launch
-	words, err := launch.Split(l.Command)
-	if err != nil {
-		return launch.Spec{}, fmt.Errorf("--launch %s: %w", l.Command, err)
-	}
-	if len(words) == 0 {
-		return launch.Spec{}, errors.New("--launch: there is no command in it")
-	}
-	spec := launch.Spec{Command: words, Ready: l.Ready, Log: l.Log}
-	err = spec.Choose("--launch-", l.GPUs, l.UsedOK)
-	return spec, err
-}
-
-// launchFor prepares the start of the server that a run asks for. end ends it; a log that nobody asked for is kept
-// only where something went wrong.
-func launchFor(p Process, ctx context.Context, m *executor.Measured, pt *trial.Point) (_ *executor.Launched, end func(code int), err error) {
-	cfg := pt.Config
-	spec, err := launchSpec(cfg)
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(cfg.Target.BaseURLs) > 0 {
-		spec.URL = cfg.Target.BaseURLs[0]
-	}
-	if spec.Log == "" { // in a folder of its own that nobody else can enter or foresee
-		dir, err := os.MkdirTemp("", "spate-server-")
-		if err != nil {
-			return nil, nil, fmt.Errorf("make a folder for the server's log: %w", err)
-		}
-		spec.Log = filepath.Join(dir, "server.log")
-	}
-	l, err := announced(p, m)
-	if err != nil {
-		return nil, nil, err
-	}
-	started, ready := false, l.Ready
-	l.Ready = func(srv *launch.Server) { started = true; ready(srv) }
-	pt.Server = &trial.Server{Spec: spec}
-	return l, func(code int) {
-		err := l.Close(ctx)
-		if err != nil {
-			console.Complain(p.Stderr, "spate bench", err)
-		}
-		switch {
-		case cfg.Launch.Log != "" || !started: // why it did not start is told with its log
-		case err == nil && code == ExitDone:
-			_ = os.RemoveAll(filepath.Dir(spec.Log)) // only litter
-		default:
-			p.Say("the server's log is %s\n", spec.Log)
-		}
-	}, nil
 }

@@ -198,7 +198,7 @@ func (o *sweepOptions) plan(p Process, own *pflag.FlagSet) (*sweep.Plan, string,
 	if err != nil {
 		return nil, "", err
 	}
-	id := randomHex()[:6]
+	id := trial.NewID()[:6]
 	pl, err := sweep.NewPlan(s, id, resolver(p))
 	if err != nil {
 		return nil, "", console.Usage("spate sweep", err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"spate/internal/bench"
+	"spate/internal/console"
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/host/launch"
@@ -16,6 +17,7 @@ import (
 	"spate/internal/settings/config"
 	"spate/internal/trial"
 	"spate/internal/trial/executor"
+	"spate/internal/trial/series"
 )
 
 // This file chooses who makes the runs of a command, and what is said of them.
@@ -31,7 +33,7 @@ func measured(p Process, stop <-chan struct{}) *executor.Measured {
 		Note: func(format string, args ...any) { p.Say(format+"\n", args...) },
 		Show: func(w io.Writer, cfg *config.Bench, out *bench.Outcome) error {
 			p.Stdout = w
-			return printOutcome(sitting{Process: p}, cfg, out)
+			return series.Print(p, cfg, out)
 		},
 	}
 }
@@ -56,6 +58,30 @@ func predicted(p Process, prof *profile.Profile) trial.Executor {
 	local := predict.On(p)
 	local.Note = nil
 	return &executor.Predicted{Profile: prof, Tool: versionText(), Local: local}
+}
+
+// executors choose who makes the runs of `spate bench`.
+type executors struct{ Process }
+
+// Measured implements series.Executors.
+func (p executors) Measured(s series.Sitting) series.Runner { return p.measured(s) }
+
+func (p executors) measured(s series.Sitting) *executor.Measured {
+	m := measured(p.Process, s.Stop)
+	m.Stdout, m.Stderr, m.View, m.Show, m.Hold = s.Stdout, s.Stderr, s.View, s.Show, s.Hold
+	m.Note = func(format string, args ...any) { console.Say(s.Stderr, format+"\n", args...) }
+	return m
+}
+
+// Launched implements series.Executors.
+func (p executors) Launched(s series.Sitting, ready func()) (trial.Executor, error) {
+	l, err := announced(p.Process, p.measured(s))
+	if err != nil {
+		return nil, err
+	}
+	told := l.Ready
+	l.Ready = func(srv *launch.Server) { ready(); told(srv) }
+	return l, nil
 }
 
 // keepRuns puts runs into the store, unless the user or the settings of their flags want none. Those that are there

@@ -17,7 +17,6 @@ import (
 	"spate/internal/forecast/profile"
 	"spate/internal/host/launch"
 	"spate/internal/result"
-	"spate/internal/search/suggest"
 	"spate/internal/search/tune"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
@@ -200,7 +199,7 @@ func runTune(ctx context.Context, p Process, o *tuneOptions, f *tune.File, path 
 		return err
 	}
 	if o.dryRun {
-		return h.describe()
+		return console.Wrote(f.Describe(p.Stdout))
 	}
 	if o.predict.on {
 		return h.predicted(ctx)
@@ -304,21 +303,4 @@ func (h *hunted) prior(ctx context.Context) func([]tune.Observation) (*tune.Advi
 		h.p.Say("asking the simulator what to try first\n")
 		return tune.Prior(ctx, h.f, h.sim, history)
 	}
-}
-
-// describe says what would be searched.
-func (h *hunted) describe() error {
-	w := h.p.Stdout
-	console.Say(w, "default: %s\n", h.f.Line(h.f.Defaults()))
-	console.Say(w, "%d flags may be set, %d trials, strategy %s\n", len(h.f.Knobs), h.f.Trials, h.f.Strategy)
-	def := h.f.Defaults()
-	for i := range h.f.Knobs {
-		k := &h.f.Knobs[i]
-		values := strings.Join(k.Values, " ")
-		if k.Kind == suggest.Int || k.Kind == suggest.Float {
-			values = fmt.Sprintf("%g to %g", k.Low, k.High)
-		}
-		console.Say(w, "  %-32s %-7s %-24s default %s\n", k.Name, k.Kind, values, cmp.Or(def[k.Name], "unknown"))
-	}
-	return nil
 }

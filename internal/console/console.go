@@ -87,6 +87,13 @@ func Say(w io.Writer, format string, args ...any) {
 	escape.Print(w, format, args...)
 }
 
+// Escaped is a process whose standard output takes text only: names come from servers and files, and a terminal obeys
+// control characters.
+func (p Process) Escaped() Process {
+	p.Stdout = escape.NewWriter(p.Stdout)
+	return p
+}
+
 // Raw is standard output for bytes that are no text, such as a picture.
 func (p Process) Raw() io.Writer {
 	if t, ok := p.Stdout.(*escape.Writer); ok {

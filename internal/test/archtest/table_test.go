@@ -12,7 +12,7 @@ var levels = []struct {
 	{"settings, results and runs in progress; sending; engines at work", []string{"fleet/link", "result", "send/driver", "settings/config", "sim/cluster", "sim/engineconf", "view/live"}},
 	{"other tools' forms; comparing; a command's process; reading command lines; what a run sends", []string{"console", "forecast/profile", "judge/compare", "judge/explain", "load/build", "result/harvest", "result/interop", "settings/flags", "sim/wall", "trial", "view/curve", "view/table"}},
 	{"one whole run; predictions; pages", []string{"bench", "forecast/predict", "load/dataset", "result/store", "search/capacity", "search/sweep", "selftest/accuracy", "selftest/alarms", "send/proxy", "settings/dialect", "sim/instance", "view/page", "view/picture", "view/report"}},
-	{"who makes runs; searches; what was not measured", []string{"forecast/calibrate", "forecast/sizing", "search/tune", "selftest/trials", "trial/executor", "view", "view/listing"}},
+	{"who makes runs; searches; what was not measured", []string{"forecast/calibrate", "forecast/sizing", "search/tune", "selftest/trials", "trial/executor", "trial/series", "view", "view/listing"}},
 	{"commands", []string{"cli"}},
 	{"programs and house rules", []string{"cmd/spate", "test/archtest", "test/attack", "test/doctest", "test/e2e", "test/gotest", "token/tokenizer/conform", "token/chat/conformance"}},
 }
@@ -73,6 +73,7 @@ var machine = []struct {
 	{"search/sweep", []string{"os"}, "reads what servers printed"},
 	{"search/tune", []string{"os"}, "opens the files that a search names, and reads what servers printed"},
 	{"trial", []string{"os", "syscall"}, "keeps the folder and the journal of a command that makes many runs"},
+	{"trial/series", []string{"os"}, "keeps the log of a server it starts, and appends to the result files of other tools"},
 	{"trial/executor", []string{"os"}, "keeps what a run of many would have printed"},
 	{"token/tokenizer", []string{"os"}, "reads tokenizer files, where the user or the Hugging Face cache has them"},
 	{"token/chat/conformance", []string{"os"}, "is a program"},
@@ -104,7 +105,7 @@ var unseeded = map[string]string{
 
 // unpredictable packages may import crypto/rand.
 var unpredictable = map[string]string{
-	"cli":          "names of runs",
+	"trial":        "names of runs",
 	"fleet/broker": "tokens and certificates",
 	"send/proxy":   "the salt of block ids, which must not be guessed",
 	"result":       "folder names that nobody else has",

@@ -12,6 +12,7 @@ import (
 	"spate/internal/judge/compare"
 	"spate/internal/result"
 	"spate/internal/settings/flags"
+	"spate/internal/trial/series"
 )
 
 // seriesOf runs `spate bench` over real sockets against embedded servers, and reads what it left.
@@ -22,7 +23,7 @@ func seriesOf(t *testing.T, args ...string) (e ended, rep *compare.Report, dir s
 		"bench", "--sim", "timetable", "--sim-itl", "1ms", "--num-prompts", "60", "--max-concurrency", "4", "--skip-tokenizer-init",
 		"--random-input-len", "8", "--random-output-len", "4", "--ui", "none", "--no-store", "--output-dir", dir,
 	}, args...)...).want(cli.ExitDone)
-	data, err := os.ReadFile(filepath.Join(dir, cli.ComparisonFile))
+	data, err := os.ReadFile(filepath.Join(dir, series.ComparisonFile))
 	if err != nil {
 		return e, nil, dir
 	}

@@ -1,4 +1,4 @@
-package cli
+package series
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"spate/internal/result"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
+	"spate/internal/trial"
 )
 
 // ComparisonFile is where a series of runs leaves its comparison, beside their folders.
@@ -57,7 +58,7 @@ func turns(r *config.Repeat) []turn {
 
 // series is several runs and what comes of them.
 type series struct {
-	p    sitting
+	p    Command
 	args []string // of one run: without the flags that make a series of it
 	base *config.Bench
 	dir  string
@@ -67,8 +68,8 @@ type series struct {
 }
 
 // runSeries makes the runs that --repeat and --interleave ask for, and compares them.
-func runSeries(ctx context.Context, p sitting, args []string, base *config.Bench) error {
-	s := &series{p: p, args: dropSeries(args), base: base, dir: base.Output.OutputDir, id: randomHex(), done: map[string][]compare.Sample{}}
+func runSeries(ctx context.Context, p Command, args []string, base *config.Bench) error {
+	s := &series{p: p, args: dropSeries(args), base: base, dir: base.Output.OutputDir, id: trial.NewID(), done: map[string][]compare.Sample{}}
 	if s.dir == "" {
 		s.dir = filepath.Join(result.DefaultRoot, time.Now().Format("20060102-150405")+"-series-"+s.id[:4])
 	}
@@ -78,7 +79,7 @@ func runSeries(ctx context.Context, p sitting, args []string, base *config.Bench
 		if err := s.run(ctx, t); err != nil {
 			return err
 		}
-		if s.code == ExitInterrupted || s.code == ExitFailed {
+		if s.code == console.ExitInterrupted || s.code == console.ExitFailed {
 			p.Say("the series ends after run %d of %d\n", i+1, len(all))
 			break
 		}
@@ -88,7 +89,7 @@ func runSeries(ctx context.Context, p sitting, args []string, base *config.Bench
 			return err
 		}
 	}
-	if s.code != ExitDone {
+	if s.code != console.ExitDone {
 		return console.Exit(s.code)
 	}
 	return nil
@@ -97,15 +98,12 @@ func runSeries(ctx context.Context, p sitting, args []string, base *config.Bench
 // run makes one run. What it leaves is read back from its folder: a comparison made later reads the same.
 func (s *series) run(ctx context.Context, t turn) error {
 	args := slices.Concat(s.args, t.arm.Flags)
-	r, err := flags.Parse(args, flags.Options{Env: s.p.Env, ReadFile: s.p.ReadFile, IDPrefix: "bench-" + randomHex() + "-"})
+	r, err := flags.Parse(args, flags.Options{Env: s.p.Env, ReadFile: s.p.ReadFile, IDPrefix: "bench-" + trial.NewID() + "-"})
 	if err != nil {
 		if t.arm.Name != "" {
 			err = fmt.Errorf("arm %s: %w", t.arm.Name, err)
 		}
-		if isUsage(err) {
-			return console.Usage("spate bench", err)
-		}
-		return err
+		return console.UsageIf(flags.Mistake(err), "spate bench", err)
 	}
 	cfg := r.Bench
 	s.settle(cfg, t)
@@ -119,12 +117,12 @@ func (s *series) run(ctx context.Context, t turn) error {
 	}
 	code := runBench(ctx, p, cfg)
 	s.code = worst(s.code, code)
-	if cfg.Output.DryRun || code == ExitFailed {
+	if cfg.Output.DryRun || code == console.ExitFailed {
 		return nil
 	}
 	run, err := result.Open(cfg.Output.OutputDir)
 	if err != nil {
-		if errors.Is(err, os.ErrNotExist) && code == ExitInterrupted {
+		if errors.Is(err, os.ErrNotExist) && code == console.ExitInterrupted {
 			return nil // stopped before there was anything
 		}
 		return err
@@ -161,7 +159,7 @@ func (s *series) settle(cfg *config.Bench, t turn) {
 
 // worst of two exit codes: a failure or interruption before an unmet objective.
 func worst(a, b int) int {
-	rank := []int{ExitDone, ExitUnmet, ExitUsage, ExitFailed, ExitInterrupted}
+	rank := []int{console.ExitDone, console.ExitUnmet, console.ExitUsage, console.ExitFailed, console.ExitInterrupted}
 	if slices.Index(rank, b) > slices.Index(rank, a) {
 		return b
 	}

@@ -1,4 +1,4 @@
-package cli
+package series
 
 import (
 	"context"
@@ -40,7 +40,7 @@ func takeCompat(args []string) (name string, rest []string) {
 }
 
 // runCompat runs another tool's command line.
-func runCompat(ctx context.Context, p sitting, text string, args []string) error {
+func runCompat(ctx context.Context, p Command, text string, args []string) error {
 	name, err := dialect.Parse(text)
 	if err != nil {
 		return console.Usage("spate bench", err)
@@ -130,7 +130,7 @@ func (c *compat) run(cfg *config.Bench, out *bench.Outcome) *dialect.Run {
 
 // tell writes the tool's block, then spate's findings with what the tool's definitions hide, and the tool's
 // result file.
-func (c *compat) tell(p sitting, cfg *config.Bench, out *bench.Outcome) error {
+func (c *compat) tell(p Command, cfg *config.Bench, out *bench.Outcome) error {
 	run := c.run(cfg, out)
 	var err error
 	switch c.name {
@@ -158,7 +158,7 @@ func (c *compat) tell(p sitting, cfg *config.Bench, out *bench.Outcome) error {
 }
 
 // save appends to the tool's result file.
-func (c *compat) save(p sitting, run *dialect.Run) error {
+func (c *compat) save(p Command, run *dialect.Run) error {
 	name, header, line := c.name.File(run)
 	if name == "" {
 		return nil

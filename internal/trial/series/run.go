@@ -1,4 +1,4 @@
-package cli
+package series
 
 import (
 	"cmp"
@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 
 	"spate/internal/bench"
 	"spate/internal/console"
@@ -16,13 +18,12 @@ import (
 	"spate/internal/safe/secret"
 	"spate/internal/settings/config"
 	"spate/internal/trial"
-	"spate/internal/trial/executor"
 	"spate/internal/view/live"
 	"spate/internal/view/report"
 )
 
 // runBench measures one server with the given settings and returns the exit code.
-func runBench(ctx context.Context, p sitting, cfg *config.Bench) (code int) {
+func runBench(ctx context.Context, p Command, cfg *config.Bench) (code int) {
 	view := p.View
 	p.Stderr = live.NewConsole(p.Stderr) // what is said during the run goes above the live view
 	p.chat = p.Stderr
@@ -33,23 +34,23 @@ func runBench(ctx context.Context, p sitting, cfg *config.Bench) (code int) {
 	sig := p.Eager(ctx)
 	ctx = sig.Context
 	defer sig.Done()
-	m := measured(p.Process, sig.Stop)
-	m.View, m.Stdout, m.Stderr = view, vllm, p.chat
-	m.Note = func(format string, args ...any) { console.Say(p.chat, format+"\n", args...) }
-	m.Show = func(_ io.Writer, cfg *config.Bench, out *bench.Outcome) error { return printOutcome(p, cfg, out) }
-	m.Hold = func() (release func()) { sig.Hold(); return func() {} } // until the outcome is printed and stored
+	how := Sitting{
+		Stdout: vllm, Stderr: p.chat, View: view, Stop: sig.Stop,
+		Show: func(_ io.Writer, cfg *config.Bench, out *bench.Outcome) error { return p.print(cfg, out) },
+		Hold: func() (release func()) { sig.Hold(); return func() {} }, // until the outcome is printed and stored
+	}
 	pt := &trial.Point{Config: cfg, Command: append([]string{"spate"}, secret.Args(p.Args)...)}
 	if cfg.Output.DryRun {
-		m.Stdout = p.Stdout
-		return dryRun(ctx, p, m, pt, sig.Was)
+		how.Stdout = p.Stdout
+		return dryRun(ctx, p, p.Executors.Measured(how), pt, sig.Was)
 	}
-	var exec trial.Executor = m
+	var exec trial.Executor = p.Executors.Measured(how)
 	if cfg.Launch.Command != "" {
 		defer sig.Hold()() // a server that is being started is ended, too
-		l, end, err := launchFor(p.Process, ctx, m, pt)
+		l, end, err := p.launch(ctx, how, pt)
 		if err != nil {
 			console.Complain(p.Stderr, "spate bench", err)
-			return ExitFailed
+			return console.ExitFailed
 		}
 		exec = l
 		defer func() { end(code) }()
@@ -65,31 +66,36 @@ func runBench(ctx context.Context, p sitting, cfg *config.Bench) (code int) {
 	if res == nil {
 		switch {
 		case sig.Was():
-			return ExitInterrupted
+			return console.ExitInterrupted
 		case start:
-			return ExitFailed
+			return console.ExitFailed
 		}
-		return exitOf(err)
+		return p.ExitOf(err)
 	}
 	store.KeepRun(ctx, p.Process, p.chat, cfg, res.Run)
 	return exitCode(p, cfg, res, sig.Was(), err)
 }
 
-func dryRun(ctx context.Context, p sitting, m *executor.Measured, pt *trial.Point, interrupted func() bool) int {
+func dryRun(ctx context.Context, p Command, m Runner, pt *trial.Point, interrupted func() bool) int {
 	err := m.DryRun(ctx, pt)
 	switch {
 	case interrupted():
-		return ExitInterrupted
+		return console.ExitInterrupted
 	case err != nil:
 		console.Complain(p.Stderr, "spate bench --dry-run", err)
-		return exitOf(err)
+		return p.ExitOf(err)
 	}
-	return ExitDone
+	return console.ExitDone
 }
 
-// printOutcome puts vLLM's block on standard output, or that of the dialect asked for, and spate's findings
+// Print puts vLLM's block of a finished run on standard output, and spate's findings below it.
+func Print(p console.Process, cfg *config.Bench, out *bench.Outcome) error {
+	return Command{Process: p}.print(cfg, out)
+}
+
+// print puts vLLM's block on standard output, or that of the dialect asked for, and spate's findings
 // below it.
-func printOutcome(p sitting, cfg *config.Bench, out *bench.Outcome) error {
+func (p Command) print(cfg *config.Bench, out *bench.Outcome) error {
 	if p.compat != nil {
 		return p.compat.tell(p, cfg, out)
 	}
@@ -104,7 +110,7 @@ func printOutcome(p sitting, cfg *config.Bench, out *bench.Outcome) error {
 
 // findings are what fits a screen, or all with --details. With --quiet nothing stands beside the block on standard
 // output; that a run is not VALID is said on standard error, where it disturbs no script and nobody misses it.
-func findings(p sitting, cfg *config.Bench, out *bench.Outcome) error {
+func findings(p Command, cfg *config.Bench, out *bench.Outcome) error {
 	v := &out.Run.Verdict
 	switch {
 	case cfg.Output.Quiet && v.Grade != verdict.Valid:
@@ -124,7 +130,7 @@ func findings(p sitting, cfg *config.Bench, out *bench.Outcome) error {
 }
 
 // exitCode says how the run went, worst first.
-func exitCode(p sitting, cfg *config.Bench, out *trial.Result, interrupted bool, failed error) int {
+func exitCode(p Command, cfg *config.Bench, out *trial.Result, interrupted bool, failed error) int {
 	for _, u := range out.Unmet {
 		p.Say("spate bench: %s\n", u)
 	}
@@ -134,21 +140,75 @@ func exitCode(p sitting, cfg *config.Bench, out *trial.Result, interrupted bool,
 	}
 	switch {
 	case interrupted:
-		return ExitInterrupted
+		return console.ExitInterrupted
 	case failed != nil:
-		return ExitFailed
+		return console.ExitFailed
 	case out.Run.State == result.Aborted:
 		console.Complain(p.Stderr, "spate bench", fmt.Errorf("the run was ended early: %s (--abort-on-error %s)", out.Run.Aborted, cfg.Load.AbortOnError))
-		return ExitFailed
+		return console.ExitFailed
 	case out.Run.Summary.Completed == 0:
 		text := ""
 		if bad := out.Run.Verdict.Bad(); len(bad) > 0 && bad[0].Hint != "" {
 			text = ": " + bad[0].Hint
 		}
 		console.Complain(p.Stderr, "spate bench", errors.New("no request succeeded"+text))
-		return ExitFailed
+		return console.ExitFailed
 	case invalid || len(out.Unmet) > 0:
-		return ExitUnmet
+		return console.ExitUnmet
 	}
-	return ExitDone
+	return console.ExitDone
+}
+
+// launchSpec is the server a run asks for. The error is the user's mistake.
+func launchSpec(cfg *config.Bench) (launch.Spec, error) {
+	l := &cfg.Launch
+	words, err := launch.Split(l.Command)
+	if err != nil {
+		return launch.Spec{}, fmt.Errorf("--launch %s: %w", l.Command, err)
+	}
+	if len(words) == 0 {
+		return launch.Spec{}, errors.New("--launch: there is no command in it")
+	}
+	spec := launch.Spec{Command: words, Ready: l.Ready, Log: l.Log}
+	err = spec.Choose("--launch-", l.GPUs, l.UsedOK)
+	return spec, err
+}
+
+// launch prepares the start of the server that a run asks for. end ends it; a log that nobody asked for is kept
+// only where something went wrong.
+func (p Command) launch(ctx context.Context, how Sitting, pt *trial.Point) (_ trial.Executor, end func(code int), err error) {
+	cfg := pt.Config
+	spec, err := launchSpec(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(cfg.Target.BaseURLs) > 0 {
+		spec.URL = cfg.Target.BaseURLs[0]
+	}
+	if spec.Log == "" { // in a folder of its own that nobody else can enter or foresee
+		dir, err := os.MkdirTemp("", "spate-server-")
+		if err != nil {
+			return nil, nil, fmt.Errorf("make a folder for the server's log: %w", err)
+		}
+		spec.Log = filepath.Join(dir, "server.log")
+	}
+	started := false
+	l, err := p.Executors.Launched(how, func() { started = true })
+	if err != nil {
+		return nil, nil, err
+	}
+	pt.Server = &trial.Server{Spec: spec}
+	return l, func(code int) {
+		err := l.Close(ctx)
+		if err != nil {
+			console.Complain(p.Stderr, "spate bench", err)
+		}
+		switch {
+		case cfg.Launch.Log != "" || !started: // why it did not start is told with its log
+		case err == nil && code == console.ExitDone:
+			_ = os.RemoveAll(filepath.Dir(spec.Log)) // only litter
+		default:
+			p.Say("the server's log is %s\n", spec.Log)
+		}
+	}, nil
 }
