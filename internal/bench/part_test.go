@@ -28,6 +28,8 @@ import (
 // noting is a server that notes what it is sent. Its answers depend on nothing, so that conversations go on alike.
 type noting struct {
 	*httptest.Server
+	takes time.Duration // to answer
+
 	mu  sync.Mutex
 	all map[string]string // path and body by x-request-id
 	bad []string
@@ -57,6 +59,7 @@ func (n *noting) answer(w http.ResponseWriter, r *http.Request) {
 	}
 	n.all[id] = r.URL.Path + " " + string(body)
 	n.mu.Unlock()
+	time.Sleep(n.takes)
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/embeddings"):
 		_, _ = io.WriteString(w, `{"data":[{"embedding":[0.5]}],"usage":{"prompt_tokens":3,"total_tokens":3}}`)
@@ -373,5 +376,38 @@ func TestPartsSendTheSame(t *testing.T) {
 		if !seen[d.Name] {
 			t.Errorf("dataset %s is not tried", d.Name)
 		}
+	}
+}
+
+// TestPartRefused: what cannot be split is refused with the reason, and a worker without requests says so at once.
+func TestPartRefused(t *testing.T) {
+	srv := newNoting(t)
+	for _, c := range []struct {
+		args string
+		part deal.Part
+		want string
+	}{
+		{"--request-rate 5 --pacing slept", deal.Part{Index: 0, Of: 2}, "--pacing slept cannot be split"},
+		{"--max-concurrency 4 --num-warmups 2 --duration 1s", deal.Part{Index: 0, Of: 2}, "use --warmup-duration"},
+		{"--max-concurrency 4", deal.Part{Index: 4, Of: 5}, "nothing to send: it is worker 5 of 5"},
+		{"--num-prompts 3 --request-rate 5", deal.Part{Index: 3, Of: 4}, "nothing to send: it is worker 4 of 4, of 3 requests"},
+		{"--config " + partFiles(t)("mix.yaml"), deal.Part{Index: 3, Of: 4}, "nothing to send: there are 3 tenants for 4 workers"},
+		{"", deal.Part{Index: 2, Of: 2}, "there is no worker 2 of 2"},
+	} {
+		j := partJob(t, srv.URL, strings.Fields(c.args))
+		j.Part = c.part
+		_, err := Run(context.Background(), j)
+		if err == nil || !strings.Contains(err.Error(), c.want) || errors.Is(err, ErrIdle) != strings.Contains(c.want, "nothing to send") {
+			t.Errorf("%s as %+v: %v, want %q", c.args, c.part, err, c.want)
+		}
+	}
+	j := partJob(t, srv.URL, []string{"--num-prompts", "3"})
+	gone := errors.New("the coordinator is gone")
+	j.Part, j.Begin = deal.Part{Index: 0, Of: 2}, func(context.Context) (time.Duration, error) { return 0, gone }
+	if _, err := Run(context.Background(), j); !errors.Is(err, gone) {
+		t.Errorf("without a start: %v", err)
+	}
+	if sent := srv.take(t); len(sent) != 0 {
+		t.Errorf("%d requests were sent", len(sent))
 	}
 }
