@@ -1,6 +1,7 @@
 package result
 
 import (
+	"slices"
 	"time"
 
 	"spate/internal/call"
@@ -65,6 +66,31 @@ func (r *Run) computeWorkers(recs call.Set) {
 			w.Sender = *s
 		}
 	}
+}
+
+// WorkerRows are the workers, and a last row for all of them; nil for a run of one process.
+func (r *Run) WorkerRows() []Worker {
+	if len(r.Workers) == 0 {
+		return nil
+	}
+	s := &r.Summary
+	all := Worker{Name: "all", Sender: metrics.Sender{
+		Tally: r.Tally, Lost: s.Failures.Gone, DispatchLag: s.Clocks.DispatchLag, SendLag: s.Clocks.SendLag, Late10ms: s.Rates.Late10ms,
+		TTFT: s.TTFT, Output: s.TotalOutput,
+	}}
+	for i := range r.Workers {
+		w := &r.Workers[i]
+		all.Skew, all.Cores = max(all.Skew, w.Skew), all.Cores+w.Cores
+	}
+	return append(slices.Clone(r.Workers), all)
+}
+
+// NotOK is how many of its measured requests did not succeed, lost ones among them.
+func (w *Worker) NotOK() int { return w.Tally.Due - w.Tally.OK }
+
+// Lag is the p99 of how late its requests left, in milliseconds, as the verdict takes it; false where none did.
+func (w *Worker) Lag() (float64, bool) {
+	return max(w.DispatchLag.P(99), w.SendLag.P(99)), w.DispatchLag.N > 0
 }
 
 // Judged are the workers as the verdict takes them.

@@ -31,12 +31,6 @@ type Snapshot struct {
 	Workers  []Worker     // where several processes send the load
 }
 
-// Worker is one of several processes that send the load, as it stands.
-type Worker struct {
-	Name, State               string // state: preparing, ready, sending, done, lost ...
-	Due, Sent, Done, InFlight int
-}
-
 // Quantiles are live figures of one latency, good to three digits.
 type Quantiles struct {
 	N        int64
@@ -73,6 +67,9 @@ func Render(s Snapshot, width int, color bool) []string {
 		join(width, color, loadCells(s)),
 		join(width, color, latencyCells(s)),
 	}
+	for _, c := range workerCells(s) {
+		lines = append(lines, join(width, color, []cell{c}))
+	}
 	if s.Failed > 0 || len(s.Errors) > 0 {
 		lines = append(lines, wrap(width, color, cell{errorText(s), red})...)
 	}
@@ -90,6 +87,9 @@ func Line(s Snapshot) string {
 	}
 	for _, c := range append(loadCells(s), latencyCells(s)...) {
 		parts = append(parts, c.text)
+	}
+	if len(s.Workers) > 0 {
+		parts = append(parts, workersText(s.Workers))
 	}
 	if s.Failed > 0 || len(s.Errors) > 0 {
 		parts = append(parts, errorText(s))

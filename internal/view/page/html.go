@@ -318,6 +318,7 @@ func (h *html) summary(r *runView) {
 	h.titled("Latency, ms", r.Latency)
 	h.put("\n")
 	h.titled("Tenants", r.Tenants)
+	h.titled("Workers", r.Workers)
 	if r.Facts != nil {
 		h.put("<h4>What is known of it</h4>")
 		h.table(r.Facts)

@@ -25,6 +25,7 @@ type runView struct {
 	Cards       []card
 	Latency     *grid
 	Tenants     *grid
+	Workers     *grid
 	Facts       *grid
 	Problems    []string
 	Explain     []Section
@@ -141,6 +142,7 @@ func (v *runView) own(r *result.Run) {
 	}
 	v.Errors = failures(v.Index, r)
 	v.Tenants = tenants(r)
+	v.Workers = workers(r)
 	if len(r.Command) > 0 {
 		v.Commands = append(v.Commands, command{"Command", result.ShellLine(r.Command)})
 	}

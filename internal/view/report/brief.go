@@ -31,6 +31,7 @@ func Brief(w io.Writer, run *result.Run) error {
 	s.WriteByte('\n')
 	briefJudgement(s, run)
 	tenants(s, run)
+	workers(s, run)
 	switch {
 	case run.Verdict.Grade == verdict.InvalidRun, run.State == result.Interrupted, run.State == result.Aborted:
 		// then little is known of the server

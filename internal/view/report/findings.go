@@ -23,6 +23,7 @@ func Findings(w io.Writer, run *result.Run) error {
 	s.WriteByte('\n')
 	judgement(s, run)
 	tenants(s, run)
+	workers(s, run)
 	limits(s, run, shownCauses)
 	latency(s, &run.Summary)
 	load(s, &run.Summary)
