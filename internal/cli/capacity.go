@@ -14,7 +14,6 @@ import (
 
 	"spate/internal/console"
 	"spate/internal/result"
-	"spate/internal/safe/secret"
 	"spate/internal/search/capacity"
 	"spate/internal/search/sweep"
 	"spate/internal/settings/config"
@@ -168,9 +167,9 @@ func (o *capacityOptions) plan(p Process, args []string) (*capacity.Plan, *sweep
 	}
 	s := &o.search
 	return &capacity.Plan{
-		Args: secret.Args(args), ID: one.ID, SLO: o.slo, By: o.by, Start: s.Start, Min: s.Min, Max: s.Max, Tolerance: s.Tolerance, Repeat: s.Repeats,
+		Args: capacity.Discreet(args), ID: one.ID, SLO: o.slo, By: o.by, Start: s.Start, Min: s.Min, Max: s.Max, Tolerance: s.Tolerance, Repeat: s.Repeats,
 		MaxRepeat: s.Most, MaxProbes: s.Probes, ProbeTime: o.probeTime, Cache: o.cache, Predict: o.predict,
-		BenchFlags: strings.Join(secret.Args(o.bench), " "), Digest: one.Points[0].Digest,
+		BenchFlags: strings.Join(capacity.Discreet(o.bench), " "), Digest: one.Points[0].Digest,
 	}, one, nil
 }
 
@@ -187,8 +186,8 @@ func (o *capacityOptions) resumed(args []string) (*capacityOptions, error) {
 	if err := full.parse(full.set(), append(append([]string{}, earlier.Args...), args...)); err != nil {
 		return nil, err
 	}
-	if strings.Contains(strings.Join(full.bench, " "), secret.Redacted) {
-		return nil, errors.New("the folder does not keep secrets: give the key by OPENAI_API_KEY instead, in a new search")
+	if err := capacity.Lacks(full.bench); err != nil {
+		return nil, err
 	}
 	full.resume, full.dir = "", o.resume
 	return full, nil

@@ -11,7 +11,6 @@ import (
 
 	"spate/internal/console"
 	"spate/internal/host/launch"
-	"spate/internal/safe/secret"
 	"spate/internal/settings/flags"
 	"spate/internal/trial"
 	"spate/internal/trial/executor"
@@ -117,7 +116,7 @@ func announced(p Process, m *executor.Measured) (*executor.Launched, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.Starting = func(spec *launch.Spec) { p.Say("starting %s\n", launch.Words(secret.Refer(spec.Command))) }
+	l.Starting = func(spec *launch.Spec) { p.Say("starting %s\n", spec.Line()) }
 	l.Ready = func(srv *launch.Server) { sayReady(p, srv) }
 	return l, nil
 }

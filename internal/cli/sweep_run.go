@@ -11,7 +11,6 @@ import (
 	"spate/internal/console"
 	"spate/internal/forecast/profile"
 	"spate/internal/host/launch"
-	"spate/internal/safe/secret"
 	"spate/internal/search/sweep"
 	"spate/internal/trial"
 	"spate/internal/view"
@@ -89,7 +88,7 @@ func sweepExecutor(p Process, prof *profile.Profile, stop <-chan struct{}, resum
 		l.Patience = settleFor
 	}
 	l.Starting = func(spec *launch.Spec) {
-		p.Say("starting a server: %s (its output is in %s)\n", launch.Words(secret.Refer(spec.Command)), spec.Log)
+		p.Say("starting a server: %s (its output is in %s)\n", spec.Line(), spec.Log)
 	}
 	protected := l.Ready
 	l.Ready = func(srv *launch.Server) {

@@ -3,18 +3,15 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
-	"spate/internal/bench"
 	"spate/internal/console"
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/host/launch"
 	"spate/internal/result"
 	"spate/internal/result/store"
-	"spate/internal/settings/config"
 	"spate/internal/trial"
 	"spate/internal/trial/executor"
 	"spate/internal/trial/series"
@@ -30,11 +27,7 @@ const settleFor = 20 * time.Second
 func measured(p Process, stop <-chan struct{}) *executor.Measured {
 	return &executor.Measured{
 		Version: Version, Getenv: p.Getenv, Home: p.Home(), ReadFile: p.ReadFile, Stderr: p.Stderr, View: p.View, Stop: stop,
-		Note: func(format string, args ...any) { p.Say(format+"\n", args...) },
-		Show: func(w io.Writer, cfg *config.Bench, out *bench.Outcome) error {
-			p.Stdout = w
-			return series.Print(p, cfg, out)
-		},
+		Note: p.Note, Show: series.Printer(p),
 	}
 }
 

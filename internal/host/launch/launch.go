@@ -397,6 +397,9 @@ func endOf(err error) string {
 	return err.Error()
 }
 
+// Line is the command as a shell takes it, without its secrets.
+func (s *Spec) Line() string { return Words(secret.Refer(s.Command)) }
+
 // Words is a command as a shell takes it. References such as ${NAME} are left for it to fill in.
 func Words(command []string) string {
 	out := make([]string, len(command))

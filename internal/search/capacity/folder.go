@@ -1,6 +1,12 @@
 package capacity
 
-import "spate/internal/trial"
+import (
+	"errors"
+	"strings"
+
+	"spate/internal/safe/secret"
+	"spate/internal/trial"
+)
 
 // Plan is what a folder's search is; another one needs another folder.
 type Plan struct {
@@ -20,6 +26,17 @@ type Plan struct {
 	Predict    string   `json:"predict,omitempty"`
 	BenchFlags string   `json:"flags of bench"`
 	Digest     string   `json:"settings"` // what they, files and the environment amount to
+}
+
+// Discreet are arguments as a plan keeps them, without secrets.
+func Discreet(args []string) []string { return secret.Args(args) }
+
+// Lacks says that arguments a plan kept need a secret that was left out of them; nil: they need none.
+func Lacks(args []string) error {
+	if strings.Contains(strings.Join(args, " "), secret.Redacted) {
+		return errors.New("the folder does not keep secrets: give the key by OPENAI_API_KEY instead, in a new search")
+	}
+	return nil
 }
 
 // planFile is where a folder keeps it.

@@ -88,9 +88,12 @@ func dryRun(ctx context.Context, p Command, m Runner, pt *trial.Point, interrupt
 	return console.ExitDone
 }
 
-// Print puts vLLM's block of a finished run on standard output, and spate's findings below it.
-func Print(p console.Process, cfg *config.Bench, out *bench.Outcome) error {
-	return Command{Process: p}.print(cfg, out)
+// Printer puts a finished run on an output as `spate bench` does, for runs of many.
+func Printer(p console.Process) func(w io.Writer, cfg *config.Bench, out *bench.Outcome) error {
+	return func(w io.Writer, cfg *config.Bench, out *bench.Outcome) error {
+		p.Stdout = w
+		return Command{Process: p}.print(cfg, out)
+	}
 }
 
 // print puts vLLM's block on standard output, or that of the dialect asked for, and spate's findings
