@@ -26,41 +26,51 @@ type document struct {
 	Name   string            `json:"name"`
 	Labels map[string]string `json:"labels,omitempty"`
 	Folder string            `json:"folder,omitempty"` // where the run lies
-	Result *content          `json:"result"`
+	Result *Entry            `json:"result"`
 	Run    json.RawMessage   `json:"run,omitempty"`
 }
 
-// content is what an entry has besides its names and its run.
-type content struct {
-	Source     Source             `json:"source"`
-	Format     string             `json:"format"`
-	Context    Context            `json:"context"`
-	Metrics    Figures            `json:"metrics,omitempty"`
-	Extra      Figures            `json:"extra,omitempty"`
-	EngineLog  []enginelog.Sample `json:"engine_log"`
-	Launch     *string            `json:"launch"`
-	Error      string             `json:"error,omitempty"`
-	Problems   []Problem          `json:"problems,omitempty"`
-	Provenance origins            `json:"provenance,omitempty"` // how each figure was obtained that did not stand there under its name
+// plain is an entry without its methods, and so as its fields say.
+type plain Entry
+
+// explained is an entry with how each figure was obtained that did not stand there under its name.
+type explained struct {
+	plain
+	Provenance origins `json:"provenance,omitempty"`
 }
 
-func (e *Entry) content() *content {
-	c := &content{
-		Source: e.Source, Format: e.Format, Context: e.Context, Metrics: e.Metrics, Extra: e.Extra,
-		EngineLog: e.EngineLog, Launch: e.Launch, Error: e.Error, Problems: e.Problems,
-	}
+// MarshalJSON writes all but the entry's names and its run.
+func (e Entry) MarshalJSON() ([]byte, error) {
+	out := explained{plain: plain(e)}
 	for _, list := range []Figures{e.Metrics, e.Extra} {
 		for _, f := range list {
 			if f.From != "" {
-				c.Provenance = append(c.Provenance, f)
+				out.Provenance = append(out.Provenance, f)
 			}
 		}
 	}
-	return c
+	return encode(out)
 }
 
-// MarshalJSON writes what import prints of a result: all but its names and its run.
-func (e Entry) MarshalJSON() ([]byte, error) { return encode(e.content()) }
+// UnmarshalJSON reads what MarshalJSON writes.
+func (e *Entry) UnmarshalJSON(data []byte) error {
+	var in explained
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	if in.EngineLog == nil {
+		in.EngineLog = []enginelog.Sample{} // written as [], never as null
+	}
+	for _, from := range in.Provenance {
+		for _, list := range []Figures{in.Metrics, in.Extra} {
+			if i := slices.IndexFunc(list, func(f Figure) bool { return f.Name == from.Name }); i >= 0 {
+				list[i].From = from.From
+			}
+		}
+	}
+	*e = Entry(in.plain)
+	return nil
+}
 
 // origins are figures of which only the provenance is written.
 type origins []Figure
@@ -81,7 +91,7 @@ func (o *origins) UnmarshalJSON(data []byte) error {
 // Encode writes an entry as one line of JSON from which DecodeEntry makes it again: every figure as it was
 // printed and, for spate's own runs, everything but the records.
 func Encode(e *Entry) ([]byte, error) {
-	d := document{Spate: exportVersion, ID: e.ID, Key: Identity(e), Name: e.Name, Labels: e.Labels, Result: e.content()}
+	d := document{Spate: exportVersion, ID: e.ID, Key: Identity(e), Name: e.Name, Labels: e.Labels, Result: e}
 	if e.Run != nil {
 		d.Folder = e.Run.Dir
 		run := *e.Run
@@ -110,21 +120,8 @@ func DecodeEntry(data []byte) (Entry, error) {
 	if d.Spate < 1 || d.Result == nil {
 		return Entry{}, errors.New("decode entry: not an exported result")
 	}
-	c := d.Result
-	e := Entry{
-		ID: d.ID, Key: d.Key, Name: d.Name, Labels: d.Labels, Source: c.Source, Format: c.Format, Context: c.Context,
-		Metrics: c.Metrics, Extra: c.Extra, EngineLog: c.EngineLog, Launch: c.Launch, Error: c.Error, Problems: c.Problems,
-	}
-	if e.EngineLog == nil {
-		e.EngineLog = []enginelog.Sample{} // written as [], never as null
-	}
-	for _, from := range c.Provenance {
-		for _, list := range []Figures{e.Metrics, e.Extra} {
-			if i := slices.IndexFunc(list, func(f Figure) bool { return f.Name == from.Name }); i >= 0 {
-				list[i].From = from.From
-			}
-		}
-	}
+	e := *d.Result
+	e.ID, e.Key, e.Name, e.Labels = d.ID, d.Key, d.Name, d.Labels
 	if d.Run != nil {
 		var err error
 		if e.Run, err = Decode(d.Run); err != nil {

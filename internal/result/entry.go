@@ -41,23 +41,23 @@ const (
 // Entry is one result in the form that everything that looks at results takes: the store, comparisons, tables, pages,
 // charts and exports. spate measured it, another tool's text held it, or the simulator predicted it.
 type Entry struct {
-	ID     string // of the run; file:line where the result has no name of its own
-	Name   string // short, for tables and legends; Label makes it unique in a set
-	Key    string // Identity, where an export or the store tells it; empty elsewhere
-	Labels map[string]string
+	ID     string            `json:"-"` // of the run; file:line where the result has no name of its own
+	Name   string            `json:"-"` // short, for tables and legends; Label makes it unique in a set
+	Key    string            `json:"-"` // Identity, where an export or the store tells it; empty elsewhere
+	Labels map[string]string `json:"-"`
 
-	Source    Source
-	Format    string
-	Context   Context
-	Metrics   Figures // under the names of the catalogue, which are vLLM's
-	Extra     Figures // figures that the catalogue does not have
-	EngineLog []enginelog.Sample
-	Launch    *string // the command that started the server, when this is its first result
-	Error     string  // of a server that did not start
-	Problems  []Problem
+	Source    Source             `json:"source"`
+	Format    string             `json:"format"`
+	Context   Context            `json:"context"`
+	Metrics   Figures            `json:"metrics,omitempty"` // under the names of the catalogue, which are vLLM's
+	Extra     Figures            `json:"extra,omitempty"`   // figures that the catalogue does not have
+	EngineLog []enginelog.Sample `json:"engine_log"`
+	Launch    *string            `json:"launch"`          // the command that started the server, when this is its first result
+	Error     string             `json:"error,omitempty"` // of a server that did not start
+	Problems  []Problem          `json:"problems,omitempty"`
 
 	// Run is everything spate wrote down, nil for results of other tools.
-	Run *Run
+	Run *Run `json:"-"`
 }
 
 // Source is where a result was found. Lines count from 1.
