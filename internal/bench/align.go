@@ -66,7 +66,7 @@ func (t *tenant) serverWords(ctx context.Context, w *workload.Config) (bool, err
 		w.SaltLen = n - 1
 	}
 	w.Words = words
-	t.note("prompts are made of %d words that the server's /tokenize counts as one token each: no tokenizer for %s is on this machine", len(words), t.target.model)
+	t.note("prompts consist of %d words that the server's /tokenize counts as one token each: there is no tokenizer for %s on this machine", len(words), t.target.model)
 	return true, nil
 }
 
@@ -101,12 +101,12 @@ func (t *tenant) align(ctx context.Context, l *load) error {
 		limit = alignAsked
 	}
 	if n := c.Load.NumPrompts; n > limit {
-		t.note("%d prompts are too many to bring to their exact length with the server's /tokenize (%d are not): lengths are "+
+		t.note("%d prompts are too many to give them their exact length with the server's /tokenize (at most %d): lengths are "+
 			"approximate, and true ones are taken from the server's usage", n, limit)
 		return nil
 	}
 	if c.Load.NumPrompts >= 200 {
-		t.say("bringing %d prompts to their exact length with the server's tokenizer", c.Load.NumPrompts)
+		t.say("giving %d prompts their exact length with the server's tokenizer", c.Load.NumPrompts)
 	}
 	if !t.tokens.remote {
 		t.note("the server's tokenizer counts differently (%d tokens for %d): prompts are cut to length with its /tokenize", len(ids), first.In.N)
@@ -119,7 +119,7 @@ func (t *tenant) align(ctx context.Context, l *load) error {
 	defer cancel()
 	l.aligned = true
 	if t.tokens.remote {
-		t.note("prompts are brought to their length with the server's /tokenize")
+		t.note("prompts get their length with the server's /tokenize")
 	}
 	return t.parallel(ctx, len(all), func(ctx context.Context, i int) error { return t.alignOne(ctx, &all[i]) })
 }

@@ -441,7 +441,7 @@ func (s *session) noteOddities() {
 		st.InBand, st.Dialed, st.Resent = st.InBand+one.InBand, st.Dialed+one.Dialed, st.Resent+one.Resent
 	}
 	if st.Resent > 0 {
-		s.note("the server closes connections after an answer without saying so: %d requests that met this were sent again on new connections", st.Resent)
+		s.note("the server closes connections after an answer without announcing it: %d requests met this and were sent again on new connections", st.Resent)
 	}
 	if st.InBand > 0 && s.Config.Client.Connect == config.ConnectAhead {
 		s.note("%d of %d connections were opened on demand because none was free", st.InBand, st.Dialed)

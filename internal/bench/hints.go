@@ -20,7 +20,7 @@ func (t *tenant) hint(status int) string {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		if t.Config.Target.APIKey == "" {
-			return "the server wants a key: set OPENAI_API_KEY or give --api-key"
+			return "the server requires a key: set OPENAI_API_KEY or give --api-key"
 		}
 		return "the server refuses the key: see --api-key and OPENAI_API_KEY"
 	case http.StatusNotFound:

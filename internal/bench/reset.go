@@ -46,5 +46,5 @@ func resetOne(ctx context.Context, cfg client.Config) error {
 		}
 	}
 	return fmt.Errorf("the server does not reset its prefix cache (HTTP %d): vLLM does with VLLM_SERVER_DEV_MODE=1, "+
-		"and --cache salt needs no help from the server", refused.Status)
+		"and --cache salt works without the server's help", refused.Status)
 }

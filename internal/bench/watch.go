@@ -58,13 +58,13 @@ func (s *session) startObserving(ctx context.Context, hasMetrics bool) *observe.
 	case o.GPUMetrics == "nvidia-smi" || o.GPUMetrics == "auto" && s.local():
 		path, err := exec.LookPath("nvidia-smi")
 		if err != nil && o.GPUMetrics != "auto" {
-			s.note("GPUs are not watched: %v", err)
+			s.note("GPUs are not sampled: %v", err)
 		}
 		opt.SMI = path
 	}
 	w, err := observe.Start(ctx, opt)
 	if err != nil {
-		s.note("the server is not watched: %v", err)
+		s.note("the server is not sampled: %v", err)
 		return nil
 	}
 	return w

@@ -14,12 +14,13 @@ func newCalibrate(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "calibrate-client [flags]",
 		Short: "Check how far TTFT and ITL measured on this host can be trusted",
-		Long: `Runs spate's own client on this host against a server with a known timetable (first token after
-50 ms, 100 tokens 10 ms apart), a process of its own that notes when it really wrote each token, at
-growing concurrency. For each level it prints how far the reported TTFT and ITL are from the truth,
-what the client cost, and in the end up to which concurrency results from this host can be trusted.
+		Long: `Run spate's own client on this host, at growing concurrency, against a server with a known timetable
+(first token after 50 ms, 100 tokens 10 ms apart). The server is a separate process and notes when it
+really wrote each token. For each level, spate prints how far the reported TTFT and ITL are from the true
+times and how much CPU the client used; at the end, up to which concurrency results from this host can be
+trusted.
 
-Takes about 20 seconds and saves nothing unless --output says where.`,
+It takes about 20 seconds and saves nothing without --output.`,
 		Example: `  spate calibrate-client                         1 to 1,000 streams
   spate calibrate-client --levels 64,256         the levels you are going to use
   spate calibrate-client --output host-a.json    keep every figure

@@ -40,8 +40,8 @@ func newCalibrateEngine(p Process) *cobra.Command {
 
 Files and folders may hold anything that "spate import" reads (spate's run folders, result files and logs of vLLM,
 SGLang, LMDeploy and others), logs of an engine's start, logs of its steps (vLLM: --enable-logging-iteration-details),
-and rows files. Steps give the step time directly, start-up lines the version, flags and size of the KV cache, results
-the rest. What a text does not say is asked for by flag; a result that lacks something is left out, with the reason.`,
+and rows files. Steps give the step time directly, start-up lines give the version, flags and size of the KV cache, and results
+give the rest. If a text does not say something, give it by flag; a result that lacks something is left out, with the reason.`,
 		Example: `  spate calibrate rows.json -o profiles/                             one profile per server in the file
   spate calibrate rows.json -o profiles/ --group 002                 only one of them
   spate calibrate results/ --gpu H100 --engine-version 0.10.1        a folder of vLLM's result files
@@ -59,27 +59,27 @@ func (o *calibrateOptions) bind(f *pflag.FlagSet) {
 	f.BoolVar(&o.cross, "cross-validate", true, "predict every row from a fit of the others, too")
 	f.StringVar(&o.report, "report", "", "write errors of all rows to this Markdown file, with pictures beside it")
 	f.StringVar(&o.rows, "rows", "", "write the rows that were used to this file")
-	f.Uint64Var(&o.seed, "sim-seed", 0, "seed of what the simulation draws")
+	f.Uint64Var(&o.seed, "sim-seed", 0, "seed of the random numbers of the simulation")
 	g := &o.given
 	f.StringVar(&g.Name, "name", "", "name of the profile, when there is one server (default by model, GPU and version)")
-	f.StringVar(&g.Server.Model, "model", "", "model the servers had, where the text does not say or calls it otherwise")
+	f.StringVar(&g.Server.Model, "model", "", "model the servers had, where the text does not say or uses another name")
 	f.StringVar(&g.Server.GPU, "gpu", "", "GPU the servers had, such as H100; unknown fits without physics")
 	f.StringVar(&g.Server.Engine, "engine", "", "engine, where the text does not say: vllm, sglang, lmdeploy")
 	f.StringVar(&g.Server.Version, "engine-version", "", "its version, where the text does not say")
 	f.IntVar(&g.Server.TP, "tensor-parallel-size", 0, "GPUs that shared every layer, where the text does not say (1)")
-	f.IntVar(&g.Server.Nodes, "nnodes", 0, "nodes they were spread over")
+	f.IntVar(&g.Server.Nodes, "nnodes", 0, "nodes the servers were spread over")
 	f.IntVar(&g.Server.MaxSeqs, "max-num-seqs", 0, "sequences in a step, where the text does not say (the engine's default)")
-	f.IntVar(&g.Server.MaxTokens, "max-num-batched-tokens", 0, "tokens in a step, likewise")
-	f.IntVar(&g.Server.MaxModelLen, "max-model-len", 0, "longest context, likewise")
+	f.IntVar(&g.Server.MaxTokens, "max-num-batched-tokens", 0, "tokens in a step, where the text does not say (the engine's default)")
+	f.IntVar(&g.Server.MaxModelLen, "max-model-len", 0, "longest context, where the text does not say (the engine's default)")
 	f.IntVar(&g.Server.KVTokens, "kv-cache-tokens", 0, "size of the KV cache in tokens, where no start-up line says")
 	f.BoolVar(&o.prefix, "enable-prefix-caching", false, "the servers reused common prompt beginnings")
-	f.BoolVar(&o.cold, "no-enable-prefix-caching", false, "the servers reused none")
-	f.StringVar(&g.Dataset, "dataset-name", "", "what prompts were, where the text does not say: random, sharegpt, sonnet, fixed (all alike)")
+	f.BoolVar(&o.cold, "no-enable-prefix-caching", false, "the servers did not reuse common prompt beginnings")
+	f.StringVar(&g.Dataset, "dataset-name", "", "kind of the prompts, where the text does not say: random, sharegpt, sonnet, fixed (all the same length)")
 	f.StringVar(&g.Rate, "request-rate", "", "requests per second, where the text does not say; inf for all at once")
-	f.IntVar(&g.Slots, "max-concurrency", 0, "requests in flight at most, likewise")
-	f.IntVar(&g.Input, "input-len", 0, "mean tokens of a prompt, likewise")
-	f.IntVar(&g.Output, "output-len", 0, "mean tokens of an answer, likewise")
-	f.BoolVar(&g.Same, "one-server", false, "one server process gave all results, in their order: its prefix cache outlived each run")
+	f.IntVar(&g.Slots, "max-concurrency", 0, "most requests in flight, where the text does not say")
+	f.IntVar(&g.Input, "input-len", 0, "mean tokens of a prompt, where the text does not say")
+	f.IntVar(&g.Output, "output-len", 0, "mean tokens of an answer, where the text does not say")
+	f.BoolVar(&g.Same, "one-server", false, "one server process served all runs, one after another, and kept its prefix cache between them")
 }
 
 func (o *calibrateOptions) run(p Process, args []string) error {

@@ -49,15 +49,15 @@ func (o *capacityOptions) set() *pflag.FlagSet {
 	f.Float64Var(&o.search.Start, "start", 1, "load tried first")
 	f.Float64Var(&o.search.Min, "min", 0, "lowest load tried (default a 64th of --start, or 1 in flight)")
 	f.Float64Var(&o.search.Max, "max", 10000, "highest load tried")
-	f.Float64Var(&o.search.Tolerance, "tolerance", 0.05, "how far apart the highest load met and the lowest missed may be, as a share; a rate is told as capacity less so much")
-	f.IntVar(&o.search.Repeats, "repeat", 3, "probes behind each end of the answer, at least")
-	f.IntVar(&o.search.Most, "max-repeat", 0, "probes of one load, at most (default two more than --repeat)")
-	f.IntVar(&o.search.Probes, "max-probes", 60, "probes in all, at most")
-	f.StringVar(&o.probeTime, "probe-time", "30s", "how long the first probe of a load sends, the others three times as long, unless --num-prompts or --duration say it; at least 100 requests")
+	f.Float64Var(&o.search.Tolerance, "tolerance", 0.05, "how far apart the highest load that is met and the lowest that is missed may be, as a share; a rate is lowered by this share before it is reported as capacity")
+	f.IntVar(&o.search.Repeats, "repeat", 3, "fewest probes of each of these two loads")
+	f.IntVar(&o.search.Most, "max-repeat", 0, "most probes of one load (default two more than --repeat)")
+	f.IntVar(&o.search.Probes, "max-probes", 60, "most probes in total")
+	f.StringVar(&o.probeTime, "probe-time", "30s", "how long the first probe of a load sends; later ones send three times as long; --num-prompts or --duration override it; at least 100 requests")
 	f.StringVar(&o.cooldown, "cooldown", "1s", "pause between probes")
 	f.StringVar(&o.cache, "cache", string(trial.Salt), "prefix cache between probes: salt (prompts begin differently), reset (the server forgets), keep")
 	f.StringVar(&o.predict, "predict", "", "predict with this `PROFILE` (see spate predict --list) instead of measuring")
-	f.StringVar(&o.dir, "output-dir", "", "folder of the search; one that holds this search already goes on (default a dated one)")
+	f.StringVar(&o.dir, "output-dir", "", "folder of the search; a search that is in it already goes on (default a dated folder)")
 	f.StringVar(&o.resume, "resume", "", "go on with the search in this folder")
 	f.Float64Var(&o.atLeast, "at-least", 0, "exit code 3 unless this load is shown to meet the objectives")
 	f.BoolVar(&o.json, "json", false, "print the answer and every probe as JSON")
@@ -69,13 +69,13 @@ func (o *capacityOptions) set() *pflag.FlagSet {
 const capacityLong = `Find the highest load at which a server keeps its objectives.
 
 The load is doubled until the objectives are missed, then the gap is halved until its ends are as close as
---tolerance says. A load is taken as met or missed when the 99 % interval of every objective says so, over all
-its probes and what they differ by; one that stays open is probed again, and what stays open in the end is
-told as "cannot tell between x and y". A probe whose queue grows is ended early, one that is INVALID for what
-the client did is left out and made again. Every probe is a run of bench with a folder of its own, and --resume
+--tolerance says. A load is met or missed when the 99 % interval of every objective says so, computed over all
+its probes and the differences between them. A load without a clear answer is probed again; if it stays unclear, the
+answer is "cannot tell between x and y". A probe whose queue grows is ended early. A probe that is INVALID because of
+the client is left out and made again. Every probe is a run of bench with its own folder, and --resume
 goes on after an interruption.
 
-What is sent is said with the flags of bench. docs/capacity.md describes the search.`
+The flags of bench say what is sent. docs/capacity.md describes the search.`
 
 const capacityExample = `  spate capacity --slo 'p99_ttft<500ms,p99_tpot<50ms,errors<0.1%' --random-input-len 1024 --random-output-len 128
   spate capacity --slo 'p99_itl<80ms' --by concurrency --max 512 --json
@@ -161,9 +161,9 @@ func (o *capacityOptions) plan(p Process, args []string) (*capacity.Plan, *sweep
 	load := &cfg.Load
 	switch {
 	case !math.IsInf(float64(load.RequestRate), 1) && o.search.By == capacity.Rate, load.RampUp != "", len(load.Stages) > 0:
-		return nil, nil, errors.New("the rate is what is searched for: leave --request-rate, --stages and ramps out (--start says where to begin)")
+		return nil, nil, errors.New("the search sets the rate: leave --request-rate, --stages and ramps out (--start is the first rate)")
 	case load.MaxConcurrency != nil && o.search.By == capacity.Concurrency:
-		return nil, nil, errors.New("the concurrency is what is searched for: leave --max-concurrency out (--start says where to begin)")
+		return nil, nil, errors.New("the search sets the concurrency: leave --max-concurrency out (--start is the first one)")
 	}
 	s := &o.search
 	return &capacity.Plan{

@@ -75,7 +75,7 @@ func (h *hunt) conclude() error {
 	a := h.prober.Search.Answer()
 	objectives := h.o.search.Objectives
 	if last := objectives[len(objectives)-1]; last.Text == capacity.DefaultErrors && !strings.Contains(strings.ToLower(h.o.slo), "error") {
-		a.Notes = append(a.Notes, capacity.DefaultErrors+" is an objective, too, since --slo has none on errors; errors<0.1% in --slo would be another")
+		a.Notes = append(a.Notes, capacity.DefaultErrors+" is an objective, too, since --slo has none for errors; errors<0.1% in --slo sets another one")
 	}
 	if h.profile != nil {
 		a.Notes = append(a.Notes, "predicted by the simulator with profile "+h.profile.Caption()+"; no server was measured")

@@ -47,7 +47,7 @@ func Run(ctx context.Context, p Process) int {
 		return done.Code
 	case errors.As(err, &bad):
 		console.Complain(p.Stderr, bad.Command, err)
-		p.Say("run '%s --help' for what it takes\n", bad.Command)
+		p.Say("run '%s --help' for its flags and examples\n", bad.Command)
 		return ExitUsage
 	}
 	console.Complain(p.Stderr, "spate", err)

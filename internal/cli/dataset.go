@@ -34,8 +34,8 @@ func newDatasetStats(p Process) *cobra.Command {
 	return beside(p, &cobra.Command{
 		Use:   "stats [flags of spate bench]",
 		Short: "Show lengths, arrival rates and the ideal prefix-hit rate of a workload",
-		Long: `Make the very requests spate bench would send for the same flags, send none, and show their lengths, when
-they would go, and what share of prompt tokens a unlimited prefix cache would hold.`,
+		Long: `Make exactly the requests that spate bench would send for the same flags, but do not send them. Show their lengths, when
+they would be sent, and what share of prompt tokens an unlimited prefix cache would hold.`,
 		Example: `  spate dataset stats --dataset-name sharegpt --dataset-path chats.json --tokenizer Qwen/Qwen3-8B
   spate dataset stats --dataset-name mooncake --dataset-path trace.jsonl --num-prompts 0 --json`,
 	}, func() besideBench { return &dataset.StatsCommand{} })
@@ -47,7 +47,7 @@ func newDatasetMake(p Process) *cobra.Command {
 		Use:   "make [flags]",
 		Short: "Make a trace from statistics, or one like another",
 		Long: `Write a trace with given lengths, arrivals and shared beginnings. With --like, lengths, pauses and shared
-blocks are drawn from a trace that exists; a made trace can be longer than it and tells nobody's traffic.`,
+blocks are drawn from an existing trace; the new one can be longer and does not reveal anybody's traffic.`,
 		Example: `  spate dataset make --requests 1000 --rate 4 --isl 'lognormal(2000,1500)' --osl 200 --groups 20 --share 0.5 -o made.jsonl
   spate dataset make --like trace.jsonl --requests 100000 -o long.jsonl`,
 		Args: cobra.NoArgs,

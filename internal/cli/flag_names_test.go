@@ -46,44 +46,42 @@ func allFlags() map[string][]flagUse {
 }
 
 // told is the reason of most exceptions.
-const told = "the same thing, told in the words of each command"
+const told = "the same thing in the words of each command"
 
 // otherWords are names whose help begins differently in different commands, how it begins, and why that is fine.
 var otherWords = []struct{ name, words, why string }{
-	{"all", "all also", "nothing is left out: rows of a list, requests of a recording"},
-	{"api-key", "api ask", "the key a client sends is the one the simulated server asks for"},
-	{"backend", "protocol the", "what is asked for or simulated; list and export filter by it"},
+	{"all", "also show", "nothing is left out: rows of a list, requests of a recording"},
+	{"api-key", "api require", "the key a client sends is the one the simulated server requires"},
+	{"backend", "only protocol", "what is asked for or simulated; list and export filter by it"},
 	{"baseline", "compare value", "what the others are compared with: a result, or with --by a value"},
 	{"by", "compare setting what", "what a search raises and what a comparison groups by; both documented and in scripts"},
 	{"compare", "run two", "a result to compare with, in bench known and not supported"},
-	{"dataset-name", "kind what", told},
-	{"dry-run", "print say", told},
 	{"enable-prefix-caching", "reuse the", told},
-	{"engine", "engine the", "what is asked for or simulated; list and export filter by it"},
+	{"engine", "engine only", "what is asked for or simulated; list and export filter by it"},
 	{"format", "form json table text", told},
-	{"gpu", "gpu with", "what is asked for or simulated; list and export filter by it"},
+	{"gpu", "gpu only", "what is asked for or simulated; list and export filter by it"},
 	{"help", "help this", told},
 	{"host", "address host", "where bench connects is where sim listens, as in vLLM"},
 	{"input-len", "mean prompt", told},
-	{"label", "name with", "vLLM's name of a run in bench; list and export filter by spate's labels"},
+	{"label", "name only", "vLLM's name of a run in bench; list and export filter by spate's labels"},
 	{"launch", "command start", told},
 	{"lora-modules", "adapters lora", told},
 	{"max-num-batched-tokens", "tokens values", "the engine's flag; plan tries several values"},
 	{"max-num-seqs", "sequences values", "the engine's flag; plan tries several values"},
-	{"model", "model with", "what is asked for or simulated; list and export filter by it"},
+	{"model", "model only", "what is asked for or simulated; list and export filter by it"},
 	{"no-enable-prefix-caching", "the turn", told},
-	{"no-store", "do keep put", told},
+	{"no-store", "do keep", told},
 	{"output", "also append file folder write", "where to write: a folder where several files are written"},
 	{"output-dir", "folder run", told},
 	{"output-len", "answers mean output", "bench asks for it, calibrate is told it, sim answers with it"},
 	{"parallel", "runs searches", told},
-	{"repeat", "measure measurements probes runs", "how often: runs, points, probes"},
+	{"repeat", "fewest make measurements runs", "how often: runs, points, probes"},
 	{"served-model-name", "name names", told},
 	{"slo", "conditions objectives", told},
-	{"sort", "by only", "record puts a file in order, list and export their rows"},
-	{"store", "store the where", told},
+	{"sort", "only sort", "record puts a file in order, list and export their rows"},
+	{"store", "store the", told},
 	{"tensor-parallel-size", "gpus sizes", "the engine's flag; plan tries several values"},
-	{"tokenizer", "counts tokenizer tokenizer.json", told},
+	{"tokenizer", "tokenizer tokenizer.json", told},
 	{"unix-socket", "listen reach", "where bench connects is where sim listens"},
 }
 

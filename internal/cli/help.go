@@ -95,7 +95,7 @@ func commandName(c *cobra.Command) string {
 
 // mixedHelp prints the help of a command with flags of its own beside those of bench.
 func mixedHelp(w io.Writer, c *cobra.Command, own *pflag.FlagSet) {
-	console.Say(w, "%s\n\nUsage:\n  %s\n\nExamples:\n%s\n\n%s\nBeside these it takes the flags of bench: spate bench --help\n",
+	console.Say(w, "%s\n\nUsage:\n  %s\n\nExamples:\n%s\n\n%s\nIt also takes the flags of bench: spate bench --help\n",
 		c.Long, c.Parent().CommandPath()+" "+c.Use, c.Example, flagUsages(own, flagGroups[commandName(c)]))
 }
 

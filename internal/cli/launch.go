@@ -39,17 +39,17 @@ func newLaunch(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "launch [flags] -- COMMAND",
 		Short: "Start a server, say when it is ready, and end it with all it started",
-		Long: `Start a server and watch it. When it answers, spate prints where, and what it said of itself: version, KV
-cache, maximum concurrency. Ctrl-C ends it: by asking, then by force, with every process it started, also those
-that left its group; after that its port is free, or spate says what holds it. If spate itself is killed, even
+		Long: `Start a server and watch it. When it answers, spate prints its URL and what it printed about itself: version, KV
+cache, maximum concurrency. Ctrl-C ends it, first with a signal, then by force, with every process it started, also those
+that left its process group; after that its port is free, or spate says what uses it. If spate itself is killed, even
 with -9, the server ends too (on Linux).
 
-Before the start and after the end the memory of its GPUs has to be free, by nvidia-smi: those of --gpus, else of
-CUDA_VISIBLE_DEVICES, else all. What others use is named with its process; --gpu-memory-used-ok says how much of it
-is fine. A server that runs elsewhere, in a container or on another machine, needs a --stop-command to end it there.
+Before the start and after the end, nvidia-smi must report that the memory of its GPUs is free: those of --gpus, else of
+CUDA_VISIBLE_DEVICES, else all. If other processes use it, spate names them; --gpu-memory-used-ok allows them some of
+it. A server that runs elsewhere, in a container or on another machine, needs a --stop-command to end it there.
 
-{port} in the command stands for a free port. A start that fails is told with its reason (bad-flag, rule,
-memory, kv-cache, port, cuda, download, timeout, crash) and the line of the log to search for.
+{port} in the command is replaced by a free port. When a start fails, spate prints the kind of failure (bad-flag, rule,
+memory, kv-cache, port, cuda, download, timeout, crash) and the line of the log that shows it.
 
 Exit codes: 0 ended on request, 1 it did not start or died, 2 usage.`,
 		Example: `  spate launch -- vllm serve Qwen/Qwen3-8B --port {port}
@@ -70,14 +70,14 @@ Exit codes: 0 ended on request, 1 it did not start or died, 2 usage.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&spec.URL, "url", "", "where it will answer (default http://127.0.0.1:{port})")
-	f.StringVar(&spec.Log, "log", "server.log", "`file` for what it prints")
-	f.DurationVar(&spec.Ready, "timeout", 10*time.Minute, "how long it may take to answer")
-	f.DurationVar(&spec.Grace, "grace", 30*time.Second, "how long it may take to end when asked to")
+	f.StringVar(&spec.URL, "url", "", "URL at which the server will answer (default http://127.0.0.1:{port})")
+	f.StringVar(&spec.Log, "log", "server.log", "`file` for the server's output")
+	f.DurationVar(&spec.Ready, "timeout", 10*time.Minute, "how long the server may take until it answers")
+	f.DurationVar(&spec.Grace, "grace", 30*time.Second, "how long the server may take to end before it is killed")
 	f.StringArrayVar(&spec.Env, "env", nil, "`NAME=value` for its environment (repeatable)")
 	f.StringVar(&gpus, "gpus", "", "`list` of the GPUs it may use, such as 0,1 (CUDA_VISIBLE_DEVICES)")
 	f.StringVar(&usedOK, "gpu-memory-used-ok", "", "GPU memory that others may use before it starts, such as 20GiB or any")
-	f.StringVar(&after, "stop-command", "", "`command` run when it has ended, however it ended; {port} stands for its port")
+	f.StringVar(&after, "stop-command", "", "`command` that is run after the server has ended, for whatever reason; {port} is replaced by its port")
 	flags.Rename(f, map[string]string{"ready": "timeout"})
 	return cmd
 }

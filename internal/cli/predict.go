@@ -16,7 +16,7 @@ func newPredict(p Process) *cobra.Command {
 		Long: `Predict what a benchmark would show, from a calibrated profile, or from a model's shape and a GPU's datasheet
 (model@gpu), in virtual time.
 
-All flags of bench that say what is sent and when are taken, with the same meaning: datasets (those of a file need
+It takes all flags of bench that say what is sent and when, with the same meaning: datasets (those in files need
 a tokenizer for exact lengths and shared beginnings), rates, bursts, closed loops, ramps, stages and durations. Several
 values separated by commas give a table of all combinations.`,
 		Example: `  spate predict --sim qwen2-7b-2xA100-80GB-vllm0.10 --stages 60s@2,60s@8 --random-input-len 1024 --random-output-len 128

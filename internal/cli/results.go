@@ -54,13 +54,13 @@ func newCompare(p Process) *cobra.Command {
 spate import reads, ids and queries of the store. Every metric gets a verdict (better, same, worse or cannot
 tell), the change with its 95 % interval, and the smallest difference these samples could have shown.
 
-Two runs with their requests are compared by resampling blocks of them; repeats by how far runs lie apart.
+Two runs are compared by resampling blocks of their requests; repeated runs by how much the runs differ.
 Figures alone support no verdict. Results that do not mean the same (another workload, other token counting,
 another tool's definitions, predicted against measured, an INVALID run) are refused, unless --force.
 
 With --baseline or a threshold it is a gate: exit code 3 and one line saying why when something got worse.
 A noise floor learned from equal runs (--learn-noise, or bench --interleave with equal arms) is used where
-there is one for the host, server and workload: a difference below it is no difference.`,
+there is one for the host, server and workload: a smaller difference counts as none.`,
 		Example: `  spate compare spate-runs/before spate-runs/after        two runs, or two folders of repeats
   spate compare label:build=41 label:build=42             all runs with a label against those with another
   spate compare --baseline old --max-regression 5% new    a gate: exit code 3 when anything got 5 % worse
@@ -82,13 +82,13 @@ func newExplain(p Process) *cobra.Command {
 		Short: "Explain what limited a run, on what evidence, and what to try next",
 		Long: `Explain what limited a run: the client, a queue at --max-num-seqs, a full KV cache, prompts, decoding, the network,
 a prefix cache that was warm, or nothing but the load that was asked for. Each cause comes with the figures it
-rests on, how sure it is, and the flag or experiment to try next. Where the figures do not tell, it says so and
+rests on, how sure it is, and the flag or experiment to try next. Where the figures do not show it, spate says so and
 names what would be needed.
 
-It takes spate's run folders, folders of them, files of any kind 'spate import' reads, and ids and queries of
-the store ('last' is the newest). A run folder knows
-most: records of single requests, the server's counters each second, its log (--server-log). A summary with the
-engine's stats lines beside it knows much; a bare summary tells what Little's law and its latencies tell.`,
+It takes spate's run folders, folders of them, files of any kind that 'spate import' reads, and ids and queries of
+the store ('last' is the newest). A run folder has the most evidence: records of single requests, the server's
+counters each second, its log (--server-log). A summary with the engine's stats lines has less; a summary alone has
+only Little's law and its latencies.`,
 		Example: `  spate explain last
   spate explain spate-runs/20261115-120000-model-1a2b
   spate explain results.md                      every block in a page
@@ -109,12 +109,12 @@ func newExplainDiff(p Process) *cobra.Command {
 		Long: `Set two results of the same workload side by side, figure by figure, and say where the tools define a figure
 differently: when a request ends, what the first token is, which tokens are counted.
 
-Where one of the results is a run of spate, its records are put through both tools' formulas: what then differs
-is made by the definitions, and what is left by the measurements. Without records only the definitions are told.
+Where one of the results is a run of spate, both tools' formulas are applied to its records: the difference between
+them comes from the definitions, and the rest from the measurements. Without records, only the definitions are shown.
 
-Whose words a result is in is seen from its format; --a and --b say it where that is not enough.`,
+The format of a result shows which tool's definitions it follows; --a and --b set it where that is not enough.`,
 		Example: `  spate explain-diff spate-runs/20261115-120000-model-1a2b lmdeploy.log
-  spate explain-diff --b sglang run run          one run in two tools' words`,
+  spate explain-diff --b sglang run run          one run by the definitions of two tools`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return fmt.Errorf("want two results, got %d", len(args))

@@ -14,9 +14,9 @@ func newSim(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sim [MODEL]",
 		Short: "Serve a simulated engine, or a timetable, over the OpenAI protocol",
-		Long: `Serve a model on a GPU that is not there: an engine of the version you name schedules, preempts and caches as
-the real one does, and every token comes when it would. Flags are those of vllm serve, and so are the errors. Without a
-model or a profile, ` + profile.Default + ` is served.
+		Long: `Serve a model on a GPU that this machine does not have: a simulated engine of the version you name schedules, preempts
+and caches as the real one does, and sends every token when the real one would. It takes the flags of vllm serve and
+refuses them with the same errors. Without a model or a profile, ` + profile.Default + ` is served.
 
 With --timetable, or any of the flags that describe one (--ttft, --itl, ...), answers follow a timetable instead: when each
 token is written is known in advance, so that what a client reports can be compared with what happened.

@@ -15,7 +15,7 @@ func newList(p Process) *cobra.Command {
 		Long: `List the results that spate bench, sweep and import have put into the store, newest first: 20 rows,
 or as many as --limit says. JSON and CSV have everything.
 
-Flags narrow the list; all of them must hold. Conditions may also stand as words: model:Qwen*, label:engine=x,
+Flags narrow the list; a result must meet all of them. Conditions can also be arguments: model:Qwen*, label:engine=x,
 where:mean_ttft_ms<200. The first column is the id that show, tag, rm, compare and report take; its beginning
 is enough.`,
 		Example: `  spate list --model qwen --since 7d
@@ -76,7 +76,7 @@ func newRm(p Process) *cobra.Command {
 		Long: `Remove results from the store. Their files stay, unless --files is given: then the folders of runs go too,
 with their records. Files of other tools are never deleted.
 
-It asks first; --yes answers.`,
+It asks for confirmation; --yes skips that.`,
 		Example: `  spate rm 20261115-12
   spate rm --files --yes 1a2b 3c4d`,
 		Args: atLeastOne("id"),

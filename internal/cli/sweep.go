@@ -45,7 +45,7 @@ type sweepOptions struct {
 
 func (o *sweepOptions) set() *pflag.FlagSet {
 	f := pflag.NewFlagSet("sweep", pflag.ContinueOnError)
-	f.StringVar(&o.dir, "output-dir", "", "folder of the sweep; one that holds this sweep already goes on (default a dated one)")
+	f.StringVar(&o.dir, "output-dir", "", "folder of the sweep; a sweep that is in it already goes on (default a dated folder)")
 	f.StringVar(&o.resume, "resume", "", "go on with the sweep in this folder")
 	f.StringVar(&o.name, "name", "", "name of the sweep, a label of its runs")
 	f.IntVar(&o.repeat, "repeat", 1, "measurements of each point")

@@ -48,16 +48,16 @@ func newTune(p Process) *cobra.Command {
 		Short: "Find the server flags that meet an objective, with few starts",
 		Long: `Find the server flags that meet an objective, with few starts.
 
-The file says how the server is started, which flags may be set to what, what is sent, what is to be best and under which
-constraints. Trial 0 is the default; the load at which the default bends (its knee) is found first, and trials are made
-around it. Settings that a rule of the engine forbids are never started; what a simulator thinks well of is tried early;
-a start that fails teaches what else would. Before a start and after it port and GPU memory have to be free, or the search
-stops and says what holds them. The best are repeated in turns with the default, and the winner is checked on
-a workload that was held out. Where nothing is better than the default, spate says so.
+The file says how the server is started, which flags may have which values, what is sent, what is optimized and under which
+constraints. Trial 0 is the default. First, spate finds the knee: the load above which the latency of the default rises. All
+trials are made around that load. Settings that a rule of the engine forbids are never started, settings that a simulator
+predicts to be good are tried early, and spate learns from failed starts which other settings would fail, too. Before and
+after each start, the port and the GPU memory must be free; if not, the search stops and says what uses them. The best
+settings are repeated in turn with the default, and the winner is checked on a workload that was held out. Where nothing is
+better than the default, spate says so.
 
 Everything is kept in a folder with a journal: the same command goes on after a kill, a reboot or Ctrl-C, and no trial is
-made twice. --predict searches in virtual time only and prints what to try first;
---predict=PROFILE does so on that profile.
+made twice. --predict only simulates, and prints what to try first; --predict=PROFILE does so with that profile.
 
 Exit codes: 0 done, 1 nothing could be measured, 2 usage, 130 interrupted.`,
 		Example: `  spate tune examples/tune/reference.yaml --predict          what to try first, within seconds
@@ -75,17 +75,17 @@ Exit codes: 0 done, 1 nothing could be measured, 2 usage, 130 interrupted.`,
 	f := cmd.Flags()
 	f.Var(&o.predict, "predict", "``predict with this profile (default the one of --sim) instead of measuring: a search in virtual time only")
 	f.Lookup("predict").NoOptDefVal = predictDefault
-	f.StringVar(&o.profile, "sim", "", "simulated engine that says what to try early: a `NAME` (see spate predict --list) or a file (default the file's, or model and GPU by datasheet)")
-	f.IntVar(&o.trials, "trials", 0, "how many settings to try, other than the file says")
-	f.Uint64Var(&o.seed, "seed", 0, "seed of what the search draws, other than the file says")
-	f.StringVar(&o.strategy, "strategy", "", "auto, tpe, halving, random or grid, other than the file says")
+	f.StringVar(&o.profile, "sim", "", "simulated engine that suggests what to try first: a `NAME` (see spate predict --list) or a file (default the file's, or model and GPU by datasheet)")
+	f.IntVar(&o.trials, "trials", 0, "how many settings to try, instead of the file's number")
+	f.Uint64Var(&o.seed, "seed", 0, "seed of the search, instead of the file's")
+	f.StringVar(&o.strategy, "strategy", "", "auto, tpe, halving, random or grid, instead of the file's")
 	f.Float64Var(&o.atRate, "at-rate", 0, "requests per second of every trial, instead of finding the knee")
 	f.StringVar(&o.gpus, "gpus", "", "`list` of the GPUs servers may use, such as 0,1 (CUDA_VISIBLE_DEVICES)")
 	f.StringVar(&o.usedOK, "gpu-memory-used-ok", "", "GPU memory that others may use before a start, such as 20GiB or any")
-	f.StringVar(&o.dir, "output-dir", "", "folder of the search; the same folder goes on (default spate-runs/tune-NAME)")
+	f.StringVar(&o.dir, "output-dir", "", "folder of the search; a search that is in it already goes on (default spate-runs/tune-NAME)")
 	f.StringArrayVarP(&o.outputs, "output", "o", nil, "also write a report to this `file`: .md, .html, .csv or .json (repeatable)")
 	f.BoolVar(&o.noStore, "no-store", false, "do not put the runs into the store")
-	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be searched, and start nothing")
+	f.BoolVar(&o.dryRun, "dry-run", false, "print what would be searched, and start nothing")
 	f.BoolVar(&o.json, "json", false, "print the outcome as JSON")
 	flags.Rename(f, map[string]string{"profile": "sim"})
 	return cmd
@@ -120,7 +120,7 @@ func (*predictFlag) Type() string     { return "profile" }
 // oneFile wants one file, and knows why there may be two words.
 func (o *tuneOptions) oneFile(cmd *cobra.Command, args []string) error {
 	if len(args) == 2 && o.predict.on && o.predict.profile == "" {
-		return fmt.Errorf("one file is wanted, not %s and %s: a profile is given as --predict=NAME", args[0], args[1])
+		return fmt.Errorf("give one file, not %s and %s: a profile is given as --predict=NAME", args[0], args[1])
 	}
 	return cobra.ExactArgs(1)(cmd, args)
 }

@@ -35,7 +35,7 @@ type Signals struct {
 	over   chan struct{}
 }
 
-const draining = "waiting for requests in flight, at most --grace-period (interrupt again to give them up)"
+const draining = "waiting for requests in flight, at most --grace-period (interrupt again to cancel them)"
 
 // Draining handles the signals of a command that measures: the first of them lets requests in flight finish.
 func (p Process) Draining(ctx context.Context) *Signals { return p.signals(ctx, draining, false) }
@@ -115,7 +115,7 @@ func (s *Signals) signal(n int32) (givenUp bool) {
 		close(s.Stop)
 		return false
 	case n == 2:
-		s.p.Say("giving up; what has finished is written (once more ends without that)\n")
+		s.p.Say("canceling requests; finished ones are written (interrupt once more to end without writing)\n")
 	default:
 		s.exit("ended without writing everything")
 	}

@@ -165,9 +165,9 @@ func checkCounts(r *Entry, report reporter) {
 	failed, saysFailed := r.Metrics.Float("failed")
 	asked, known := r.Context.Number("num_prompts")
 	if known && completed+failed < asked && r.Format != FormatSpate {
-		text := "; the text does not say what became of the rest"
+		text := "; the text does not say what happened to the rest"
 		if saysFailed {
-			text = " and " + formatFloat(failed) + " failed; the text does not say what became of the rest"
+			text = " and " + formatFloat(failed) + " failed; the text does not say what happened to the rest"
 		}
 		report(Note, "%s of %s requests completed%s", formatFloat(completed), formatFloat(asked), text)
 	}

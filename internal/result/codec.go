@@ -115,7 +115,7 @@ func DecodeEntry(data []byte) (Entry, error) {
 		return Entry{}, fmt.Errorf("decode entry: %w", err)
 	}
 	if d.Spate > exportVersion {
-		return Entry{}, fmt.Errorf("entry %s is of version %d, and this spate reads up to %d: a newer spate wrote it", d.ID, d.Spate, exportVersion)
+		return Entry{}, fmt.Errorf("entry %s has version %d, and this version of spate reads up to %d: a newer one wrote it", d.ID, d.Spate, exportVersion)
 	}
 	if d.Spate < 1 || d.Result == nil {
 		return Entry{}, errors.New("decode entry: not an exported result")

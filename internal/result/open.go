@@ -25,7 +25,7 @@ func Open(dir string) (*Run, error) {
 	}
 	data, err := infile.ReadFile(filepath.Join(dir, ResultFile), infile.MaxSettings)
 	if errors.Is(err, fs.ErrNotExist) {
-		return recoverRun(dir, "there is no "+ResultFile+": the run was killed, or is still going on")
+		return recoverRun(dir, "there is no "+ResultFile+": the run was killed, or is still running")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read result: %w", err)

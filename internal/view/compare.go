@@ -47,18 +47,18 @@ var compareFormats = []string{"text", "json", "markdown", "junit", "github"}
 
 // Bind adds the flags to a set.
 func (o *Compare) Bind(f *pflag.FlagSet) {
-	f.StringVar(&o.baseline, "baseline", "", "compare everything named with this result, and be a gate")
+	f.StringVar(&o.baseline, "baseline", "", "compare all others with this result, and act as a gate (exit code 3 on a regression)")
 	f.StringVar(&o.by, "by", "", "compare the values of one `setting` under equal conditions: backend, gpu, version, a label or a server flag; --baseline is then one of its values")
 	f.StringVar(&o.regression, "max-regression", "", "how much worse any metric may get, such as 5%")
 	f.StringArrayVar(&o.thresholds, "threshold", nil, "how much worse one metric, or one latency, may get: mean_ttft_ms=10%, tpot=5%; may be repeated")
-	f.BoolVar(&o.failUnsure, "fail-unsure", false, "the gate also fails where more than is allowed could have been missed")
+	f.BoolVar(&o.failUnsure, "fail-unsure", false, "the gate also fails where a regression larger than allowed could have been missed")
 	f.StringVar(&o.format, "format", "text", "text, json, markdown, junit, or github (annotations and a summary)")
 	f.StringSliceVar(&o.metrics, "metrics", nil, "metrics to compare, such as ttft,p90_tpot_ms,output_throughput")
-	f.StringVar(&o.margin, "margin", "2%", "differences within it count as the same")
-	f.BoolVar(&o.force, "force", false, "compare what is not comparable, and say so")
+	f.StringVar(&o.margin, "margin", "2%", "differences up to this share count as the same")
+	f.BoolVar(&o.force, "force", false, "compare results that are not comparable, with a warning")
 	f.StringVar(&o.noiseFile, "noise-file", "", "where the noise of equal runs is kept; by default in the user's state folder")
 	f.BoolVar(&o.noNoise, "no-noise-floor", false, "use no learned noise floor")
-	f.BoolVar(&o.learn, "learn-noise", false, "take the results named as equal runs, and keep what they differ by")
+	f.BoolVar(&o.learn, "learn-noise", false, "treat the given results as equal runs, and store how much they differ as noise")
 	f.StringVar(&o.store, "store", "", store.Help)
 }
 

@@ -27,7 +27,7 @@ func (o *ExplainDiff) Bind(f *pflag.FlagSet) {
 	f.BoolVar(&o.json, "json", false, "print an array of figures")
 	f.StringVar(&o.as[0], "a", "", "`tool` whose definitions A follows")
 	f.StringVar(&o.as[1], "b", "", "`tool` whose definitions B follows")
-	f.StringVar(&o.store, "store", "", "`where` ids are looked up")
+	f.StringVar(&o.store, "store", "", "`store` in which ids are looked up")
 }
 
 // Run prints what makes two results differ.

@@ -50,7 +50,7 @@ func (o *Command) Flags() *pflag.FlagSet {
 	f.BoolVar(&o.list, "list", false, "list the profiles")
 	f.BoolVar(&o.noFolder, "no-run-folder", false, "keep no run folder")
 	f.StringVar(&o.log, "engine-log", "", "write the log the engine would write to this file: its start, and every step")
-	f.Uint64Var(&o.seed, "sim-seed", 0, "seed of what the simulation draws")
+	f.Uint64Var(&o.seed, "sim-seed", 0, "seed of the random numbers of the simulation")
 	f.IntVar(&o.override.MaxSeqs, "max-num-seqs", 0, "sequences in a step, other than the profile's")
 	f.IntVar(&o.override.MaxTokens, "max-num-batched-tokens", 0, "tokens in a step, other than the profile's")
 	f.IntVar(&o.override.MaxModelLen, "max-model-len", 0, "longest context, other than the profile's")

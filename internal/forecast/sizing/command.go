@@ -48,7 +48,7 @@ func (o *Command) Flags() *pflag.FlagSet {
 	f.IntSliceVar(&o.seqs, "max-num-seqs", nil, "values to try (default a quarter to four times the profile's)")
 	f.IntSliceVar(&o.tokens, "max-num-batched-tokens", nil, "values to try (default a sixteenth to four times the profile's)")
 	f.IntVar(&o.requests, "num-prompts", planRequests, "requests in one simulation, at most")
-	f.Uint64Var(&o.seed, "sim-seed", 0, "seed of what the simulation draws")
+	f.Uint64Var(&o.seed, "sim-seed", 0, "seed of the random numbers of the simulation")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	return f
 }

@@ -75,7 +75,7 @@ func (f *MakeCommand) Bind(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.Rate, "rate", 1, "requests per second; inf sends all at once")
 	fs.Float64Var(&f.Burst, "burstiness", 1, "how much the gaps between requests vary: 1 is Poisson, below 1 is burstier, inf is constant")
 	fs.StringVar(&f.In, "isl", "1024", "prompt lengths: a number or a distribution such as normal(480,240)")
-	fs.StringVar(&f.Out, "osl", "128", "output lengths, likewise")
+	fs.StringVar(&f.Out, "osl", "128", "output lengths: a number or a distribution")
 	fs.IntVar(&f.Groups, "groups", 1, "number of groups of prompts with a common beginning")
 	fs.Float64Var(&f.Share, "share", 0, "share of each prompt that its group has in common, 0 to 1")
 	fs.IntVar(&f.chunk, "chunk", 0, "tokens of a block; 512 for mooncake and 16 for timed_trace when not given")

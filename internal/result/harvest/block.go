@@ -233,7 +233,7 @@ func (b *block) result(whole bool) (result.Entry, bool) {
 	}
 	switch {
 	case b.headless:
-		add(result.Truncated, "result block without its title: what stood above this row is lost")
+		add(result.Truncated, "result block without its title: what was above this row is lost")
 	case len(b.metrics) == 0:
 		add(result.Damaged, "result block without rows")
 	}

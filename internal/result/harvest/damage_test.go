@@ -63,7 +63,7 @@ func TestDamage(t *testing.T) {
 		{"object broken", strings.Replace(smallJSON, `4096,`, `4096`, 1) + smallJSON, 1, result.Damaged, 1, "cannot be read"},
 		{"object cut by an object", "{\n \"duration\": 16.0,\n \"completed\": 8,\n" + smallJSON, 1, result.Damaged, 1, "breaks off on line 4"},
 		{"object cut by a block", "{\n \"duration\": 16.0,\n \"completed\": 8,\n" + smallBlock, 1, result.Damaged, 1, "breaks off on line 4"},
-		{"unknown object", `{"duration": 3.5, "completed": 2, "sausages": 7}`, 0, result.Note, 1, "no form known"},
+		{"unknown object", `{"duration": 3.5, "completed": 2, "sausages": 7}`, 0, result.Note, 1, "unknown format"},
 		{"strange number", strings.Replace(smallJSON, "64.0", "6.4.0", 1), 1, result.Truncated, 1, "breaks off on line 2"},
 		{"short CSV row", lmdeployHeader + "completed\nvllm,random,,8\nvllm,random,\n", 1, result.Damaged, 3, "row of 3 fields under a header of 4"},
 		{"CSV rubbish", lmdeployHeader + "completed\nvllm,random,,many\n", 1, result.Damaged, 2, `column completed has "many"`},

@@ -163,7 +163,7 @@ func (s *scanner) object(root *node, line int) bool {
 		s.keep(r)
 	}
 	if len(results) == 0 && looksLikeResult(root) {
-		s.problem(root.line, result.Note, "JSON object has figures of a benchmark in no form known here")
+		s.problem(root.line, result.Note, "JSON object has figures of a benchmark in an unknown format")
 	}
 	return len(results) > 0
 }

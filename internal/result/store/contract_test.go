@@ -433,7 +433,7 @@ func references(t *testing.T, where string) {
 		{"model:qwen,label:engine=x,where:completed>=2", 1, ""},
 		{"model:gpt", 0, "no result found"},
 		{inStore[0] + " " + apart.Run.Dir + " model:Qwen*", 4, ""},
-		{"label:=x", 0, "is no label"},
+		{"label:=x", 0, "is not a label"},
 		{"model:a,modle:b", 0, `did you mean "model"?`},
 		{"20261115-120000-Qwen4-8B", 0, "neither a file nor a folder"},
 	} {

@@ -23,17 +23,17 @@ type FilterFlags struct {
 
 // Bind adds the flags to a set.
 func (f *FilterFlags) Bind(fs *pflag.FlagSet) {
-	fs.StringVar(&f.filter.Model, "model", "", "with this in the model's name; with * or ? a pattern for all of it")
-	fs.StringVar(&f.filter.Engine, "engine", "", "the server's software, such as vllm or sglang")
-	fs.StringVar(&f.filter.Backend, "backend", "", "the protocol that was spoken, such as openai-chat")
-	fs.StringVar(&f.filter.GPU, "gpu", "", "with this in the GPU's name")
-	fs.StringVar(&f.filter.Verdict, "verdict", "", "of this grade: valid, suspect, invalid")
-	fs.StringArrayVar(&f.labels, "label", nil, "with the label name=value, or of that name; repeat for several")
-	fs.StringVar(&f.since, "since", "", "measured at or after: a date, or how long ago (7d, 36h)")
-	fs.StringVar(&f.until, "until", "", "measured before: how long ago, or a date with its whole day")
-	fs.StringArrayVar(&f.where, "where", nil, "whose figure keeps a bound, such as 'mean_ttft_ms<200'; repeat for several")
-	fs.StringVar(&f.sort, "sort", "", "by started, added, id, name, model, engine, gpu, verdict or a figure; -name for the largest first")
-	fs.IntVar(&f.filter.Limit, "limit", 0, "at most so many")
+	fs.StringVar(&f.filter.Model, "model", "", "only results with this text in the model's name; with * or ? it is a pattern for the whole name")
+	fs.StringVar(&f.filter.Engine, "engine", "", "only results of this server software, such as vllm or sglang")
+	fs.StringVar(&f.filter.Backend, "backend", "", "only results with this protocol, such as openai-chat")
+	fs.StringVar(&f.filter.GPU, "gpu", "", "only results with this text in the GPU's name")
+	fs.StringVar(&f.filter.Verdict, "verdict", "", "only results with this verdict: valid, suspect, invalid")
+	fs.StringArrayVar(&f.labels, "label", nil, "only results with this label, as name=value or name; repeat for several")
+	fs.StringVar(&f.since, "since", "", "only results measured at or after this: a date, or how long ago (7d, 36h)")
+	fs.StringVar(&f.until, "until", "", "only results measured before this: how long ago, or a date, whose whole day is included")
+	fs.StringArrayVar(&f.where, "where", nil, "only results that meet this condition, such as 'mean_ttft_ms<200'; repeat for several")
+	fs.StringVar(&f.sort, "sort", "", "sort by started, added, id, name, model, engine, gpu, verdict or a figure; with - in front, the largest first")
+	fs.IntVar(&f.filter.Limit, "limit", 0, "most results to take")
 }
 
 // Build is the filter meant by the flags and by queries such as model:Qwen*.
@@ -75,7 +75,7 @@ func (f *FilterFlags) Build(now time.Time, queries []string) (Filter, error) {
 func narrow(f *Filter, queries []string) error {
 	for _, text := range queries {
 		if !IsQuery(text) {
-			return fmt.Errorf("%q is no condition such as model:Qwen* or label:engine=x (spate show %s shows one result)", text, text)
+			return fmt.Errorf("%q is not a condition such as model:Qwen* or label:engine=x (spate show %s shows one result)", text, text)
 		}
 		if err := f.Narrow(text); err != nil {
 			return err

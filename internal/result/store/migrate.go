@@ -51,7 +51,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	case have == len(migrations):
 		return nil
 	case have > len(migrations):
-		return fmt.Errorf("it has schema %d, and this spate knows up to %d: a newer spate has used it; update spate, or name another place with --store (nothing was changed)", have, len(migrations))
+		return fmt.Errorf("it has schema %d, and this version of spate reads up to %d: a newer one has used it; update spate, or name another place with --store (nothing was changed)", have, len(migrations))
 	case s.locked:
 		return fmt.Errorf("it has schema %d and needs %d: %w", have, len(migrations), errReadOnly)
 	}

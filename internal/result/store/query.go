@@ -77,7 +77,7 @@ func ParseLabel(text string) (Label, error) {
 	name, value, has := strings.Cut(text, "=")
 	name = strings.TrimSpace(name)
 	if name == "" {
-		return Label{}, fmt.Errorf("%q is no label: write name=value, or a name alone", text)
+		return Label{}, fmt.Errorf("%q is not a label: write name=value, or a name alone", text)
 	}
 	return Label{Name: name, Value: strings.TrimSpace(value), Any: !has}, nil
 }
@@ -111,7 +111,7 @@ func (f *Filter) Narrow(query string) error {
 	for part := range strings.SplitSeq(query, ",") {
 		word, value, has := strings.Cut(strings.TrimSpace(part), ":")
 		if !has || value == "" {
-			return fmt.Errorf("%q in %q is no condition: write label:name=value, model:Qwen* or where:mean_ttft_ms<200", part, query)
+			return fmt.Errorf("%q in %q is not a condition: write label:name=value, model:Qwen* or where:mean_ttft_ms<200", part, query)
 		}
 		if err := f.add(word, value); err != nil {
 			return err
@@ -143,7 +143,7 @@ func (f *Filter) add(word, value string) error {
 	case "verdict":
 		f.Verdict = value
 	default:
-		return fmt.Errorf("results cannot be asked for by %q%s", word, config.DidYouMean(word, queryWords))
+		return fmt.Errorf("results cannot be selected by %q%s", word, config.DidYouMean(word, queryWords))
 	}
 	return nil
 }
@@ -179,5 +179,5 @@ func ParseWhen(text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
-	return time.Time{}, fmt.Errorf("%q is no time: write a date (2026-11-15, 2026-11-15T12:00) or how long ago (90m, 36h, 7d, 2w)", text)
+	return time.Time{}, fmt.Errorf("%q is not a time: write a date (2026-11-15, 2026-11-15T12:00) or how long ago (90m, 36h, 7d, 2w)", text)
 }

@@ -144,7 +144,7 @@ func (s *Store) Lost(it *Item) string {
 	case RecordsGone:
 		return fmt.Sprintf("%s: its folder %s was moved or deleted, only the summary is left (spate import NEW-FOLDER tells the store where it is now)", it.ID, it.Folder)
 	case RecordsAway:
-		return fmt.Sprintf("%s: its records lie on %s in %s, only the summary is here", it.ID, it.Host, it.Folder)
+		return fmt.Sprintf("%s: its records are on %s in %s, only the summary is here", it.ID, it.Host, it.Folder)
 	}
 	return ""
 }

@@ -126,7 +126,7 @@ func explainSQLite(err error) error {
 	case isCode(err, sqliteIOErr):
 		return fmt.Errorf("the disk is full or gives errors: %w", err)
 	case isCode(err, sqliteNotADB):
-		return fmt.Errorf("the file is something else, not a store: %w", err)
+		return fmt.Errorf("the file is not a store: %w", err)
 	case isCode(err, sqliteCorrupt):
 		return fmt.Errorf("the file is damaged: move it away and fill a new store with spate import FOLDER...: %w", err)
 	case isCode(err, sqliteBusy, sqliteLocked):

@@ -193,11 +193,11 @@ func TestOpenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ name, where, want string }{
-		{"not a database", file("text.db", strings.Repeat("not a database\n", 100)), "something else"},
+		{"not a database", file("text.db", strings.Repeat("not a database\n", 100)), "not a store"},
 		{"another program's", stranger, "of another program"},
 		{"below a file", filepath.Join(file("plain", "x"), "spate"), "make its folder"},
 		{"unknown scheme", "postgre://x/y", `did you mean "postgres"?`},
-		{"nowhere", "", "no place for a store"},
+		{"nowhere", "", "not a place for a store"},
 		{"nobody answers", "postgres://me:secret@127.0.0.1:1/db?connect_timeout=5", "connection refused"},
 		{"a URL that is none", "postgres://me:secret@%zz/db", "cannot be read"},
 	} {

@@ -66,7 +66,7 @@ func parsePlace(where string) (place, error) {
 	scheme, rest, isURL := strings.Cut(where, "://")
 	switch {
 	case where == "" || where == None:
-		return place{}, fmt.Errorf("%q is no place for a store: name a folder, a file or a postgres:// URL", where)
+		return place{}, fmt.Errorf("%q is not a place for a store: name a folder, a file or a postgres:// URL", where)
 	case !isURL:
 		path := storeFile(where)
 		return place{path: path, shown: path}, nil

@@ -71,7 +71,7 @@ func (o *Command) Bind(f *pflag.FlagSet) {
 
 // bindEngine adds the flags that describe a simulated engine.
 func (o *Command) bindEngine(f *pflag.FlagSet) {
-	f.StringVar(&o.profile, "sim", "", "`NAME` of a simulated engine: model@gpu, or a calibrated profile (see --list-profiles)")
+	f.StringVar(&o.profile, "sim", "", "simulated engine to serve, by `NAME`: model@gpu, or a calibrated profile (see --list-profiles)")
 	f.BoolVar(&o.list, "list-profiles", false, "list the names that --sim takes, and exit")
 	f.Float64Var(&o.scale, "time-scale", 1, "run this many times faster than the real server would")
 	f.BoolVar(&o.timetable, "timetable", false, "answer by a timetable instead of simulating an engine")

@@ -192,7 +192,7 @@ func familyLaws(t *testing.T, done *ended, run *result.Run, p protocol.Protocol)
 		}
 		return
 	}
-	for _, unwanted := range []string{"TTFT (ms)", "TPOT (ms)", "ITL (ms)", "Total generated tokens:", "Peak concurrent requests:", "output tokens as asked for"} {
+	for _, unwanted := range []string{"TTFT (ms)", "TPOT (ms)", "ITL (ms)", "Total generated tokens:", "Peak concurrent requests:", "output tokens as requested"} {
 		if strings.Contains(done.out, unwanted) {
 			t.Errorf("%q where nothing is generated", unwanted)
 		}

@@ -123,7 +123,7 @@ func Pareto(set []result.Entry, groups []Group) Chart {
 	}
 	if known == 0 {
 		c.Title, c.Y.Name = "Throughput against speed per user", "Output throughput"
-		c.Note = "No result says on how many GPUs it ran: throughput is of the whole server. A label gpus=N tells."
+		c.Note = "No result says on how many GPUs it ran: throughput is of the whole server. A label gpus=N gives it."
 	}
 	names, basis := Legend(set), result.BasisOf(result.Pointers(set))
 	var frontier Line

@@ -36,9 +36,9 @@ func (o *List) Bind(f *pflag.FlagSet) {
 	o.filter.Bind(f)
 	f.StringVar(&o.place, "store", "", store.Help)
 	f.StringVar(&o.format, "format", "table", "table, json or csv")
-	f.BoolVar(&o.all, "all", false, "all rows, not the first 20 alone")
-	f.BoolVar(&o.probes, "probes", false, "a row for every probe of a capacity search, not one for the search")
-	f.StringSliceVar(&o.columns, "columns", nil, "figures, labels or settings to show instead of the usual ones, with commas between them")
+	f.BoolVar(&o.all, "all", false, "show all rows, not only the first 20")
+	f.BoolVar(&o.probes, "probes", false, "show one row for each probe of a capacity search, not one for the search")
+	f.StringSliceVar(&o.columns, "columns", nil, "figures, labels or settings to show instead of the usual ones, separated by commas")
 }
 
 // Run prints the list.
@@ -114,7 +114,7 @@ type Tag struct {
 // Bind adds the flags to a set.
 func (o *Tag) Bind(f *pflag.FlagSet) {
 	f.StringVar(&o.place, "store", "", store.Help)
-	f.StringArrayVar(&o.remove, "remove", nil, "take the label of this name away; repeat for several")
+	f.StringArrayVar(&o.remove, "remove", nil, "remove the label of this name; repeat for several")
 }
 
 // Check wants a result and something to do with its labels.
@@ -161,7 +161,7 @@ type Remove struct {
 func (o *Remove) Bind(f *pflag.FlagSet) {
 	f.StringVar(&o.place, "store", "", store.Help)
 	f.BoolVar(&o.files, "files", false, "also delete the folders of the runs")
-	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	f.BoolVarP(&o.yes, "yes", "y", false, "remove without asking")
 }
 
 // Run removes results, and their folders where that is asked for.
@@ -224,7 +224,7 @@ func deletable(it *store.Item) (string, error) {
 	}
 	run, err := result.Open(it.Folder)
 	if err != nil {
-		return "", fmt.Errorf("%s is not deleted: it is no run folder any more: %w", it.Folder, err)
+		return "", fmt.Errorf("%s is not deleted: it is not a run folder any more: %w", it.Folder, err)
 	}
 	e := result.FromRun(run)
 	if result.Identity(&e) != it.Key {
@@ -243,7 +243,7 @@ func confirm(p console.Process, what string) error {
 	case "":
 		if err != nil {
 			p.Say("\n")
-			return errors.New("nothing was removed: nobody answered; --yes answers")
+			return errors.New("nothing was removed: nobody confirmed it; --yes confirms")
 		}
 	}
 	return errors.New("nothing was removed")

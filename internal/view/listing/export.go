@@ -36,7 +36,7 @@ func (o *Export) Bind(f *pflag.FlagSet) {
 	o.filter.Bind(f)
 	f.StringVar(&o.place, "store", "", store.Help)
 	f.StringVarP(&o.output, "output", "o", "", "file to write, ending in .json, .jsonl or .csv (default standard output, as JSON lines)")
-	f.StringVar(&o.format, "format", "", "json, jsonl or csv, whatever the file is called")
+	f.StringVar(&o.format, "format", "", "json, jsonl or csv, whatever the file's name")
 }
 
 // Run writes the file.

@@ -23,7 +23,7 @@ func (o *Import) Bind(f *pflag.FlagSet) {
 	f.BoolVar(&o.json, "json", false, "print a JSON array with one object per result")
 	f.BoolVar(&o.strict, "strict", false, "exit with code 3 when anything is damaged or contradicts itself")
 	f.StringVar(&o.place, "store", "", store.Help)
-	f.BoolVar(&o.noStore, "no-store", false, "put nothing into the store")
+	f.BoolVar(&o.noStore, "no-store", false, "do not put the results into the store")
 }
 
 // Run reads files, prints the results in them, and puts them into the store.

@@ -241,7 +241,7 @@ func listTable(ctx context.Context, w io.Writer, s *store.Store, items []store.I
 		escape.Print(t, "%s\n", strings.Join(row, "\t"))
 	}
 	if more > 0 {
-		escape.Print(t, "and %d more: --all shows everything, --limit so many\n", more)
+		escape.Print(t, "and %d more: --all shows everything, --limit N shows N\n", more)
 	}
 	return t.Flush()
 }

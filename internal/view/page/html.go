@@ -135,7 +135,7 @@ func (h *html) charts(v *view) {
 		for _, l := range v.Load.Latencies {
 			h.put(`<figure data-key="load:{load}:{stat}:%s"></figure>`, l)
 		}
-		h.put("</div>\n<p class=\"note\">One point for each run, joined in order of the load asked for. A line that turns back or rises steeply has passed what the server can do.</p>\n")
+		h.put("</div>\n<p class=\"note\">One point for each run, joined in the order of the requested load. A line that turns back or rises steeply has passed what the server can do.</p>\n")
 		h.end()
 	}
 	if v.Pareto {

@@ -227,7 +227,7 @@ func latency(e *result.Entry, s *curve.Samples) *grid {
 func percentile(sorted []float64, p float64) cell {
 	c := num(stats.SortedPercentile(sorted, p), 2)
 	if floor := stats.Floor(p, 0.95); len(sorted) < floor {
-		c.Class, c.Title = "n muted", fmt.Sprintf("%d samples are too few: it takes %d", len(sorted), floor)
+		c.Class, c.Title = "n muted", fmt.Sprintf("%d samples are too few: %d are needed", len(sorted), floor)
 	}
 	return c
 }

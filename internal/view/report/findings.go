@@ -125,8 +125,8 @@ func load(s *sheet, m *metrics.Summary) {
 		s.row("requests per second", figure.Rounded(*r.Requested), figure.Rounded(*r.Sent), percent(*r.Sent / *r.Requested))
 	}
 	s.row("requests", strconv.Itoa(m.Tally.Due), strconv.Itoa(m.Tally.OK), percent(part(m.Tally.OK, m.Tally.Due)))
-	match(s, "input tokens as asked for", m.Lengths.InputMatch)
-	match(s, "output tokens as asked for", m.Lengths.OutMatch)
+	match(s, "input tokens as requested", m.Lengths.InputMatch)
+	match(s, "output tokens as requested", m.Lengths.OutMatch)
 	limit := "none"
 	if m.Concurrency.Cap > 0 {
 		limit = strconv.Itoa(m.Concurrency.Cap)

@@ -17,12 +17,12 @@ func observed(s *sheet, run *result.Run) {
 	if o == nil {
 		return
 	}
-	serverLevels(s, "Server while it went", o.Server)
+	serverLevels(s, "Server during the run", o.Server)
 	if f := o.FrontEnd; f != nil {
 		s.fact("mean TTFT", fmt.Sprintf("%s ms: queue %s, prefill %s, network and front end %s",
 			figure.Rounded(f.ClientMS), figure.Rounded(f.QueueMS), figure.Rounded(f.PrefillMS), figure.Rounded(f.RestMS)))
 	}
-	serverLevels(s, "Server while it went, by its log", o.Log)
+	serverLevels(s, "Server during the run, by its log", o.Log)
 	gpus(s, o)
 	money(s, o)
 	failing := false

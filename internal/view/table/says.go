@@ -28,7 +28,7 @@ func Says(set []result.Entry, opt Options) []string {
 	out = append(out, g.ladders()...)
 	out = append(out, repeats...)
 	if len(contests) > 0 && len(repeats) == 0 {
-		out = append(out, "Each row is one run: how much of a difference is noise is not known from them; `spate compare` tells where records or repeats exist.")
+		out = append(out, "Each row is one run, so it is not known how much of a difference is noise; `spate compare` shows it where records or repeats exist.")
 	}
 	return out
 }
@@ -184,7 +184,7 @@ func (g *Grid) contest(rows []Row, m figure.Ref) string {
 	best, next, last := ranked[0], ranked[1], ranked[len(ranked)-1]
 	x, y, z := value(best, m.Key()), value(next, m.Key()), value(last, m.Key())
 	if m.Better == figure.Higher && g.offered(rows) {
-		return fmt.Sprintf("every setting keeps up with the load, so %s does not tell them apart (%s to %s %s).",
+		return fmt.Sprintf("every setting keeps up with the load, so %s does not show a difference (%s to %s %s).",
 			m.Words(), Cell(last.Entry, m.Key()), Cell(best.Entry, m.Key()), m.Unit)
 	}
 	if ratio(x, z) < 1.02 {

@@ -192,11 +192,11 @@ func TestSays(t *testing.T) {
 		want []string
 	}{
 		"contest": {page(), []string{
-			"At QPS 2: every setting keeps up with the load, so output throughput does not tell them apart (12.16 to 12.16 tok/s).",
+			"At QPS 2: every setting keeps up with the load, so output throughput does not show a difference (12.16 to 12.16 tok/s).",
 			"At QPS 2: mean TTFT is within 2 % for all (63.68 to 64.55 ms).",
 			"At QPS 2: chunked | on has the lowest mean TPOT, 14.29 ms, 3.9 % below the next (plain: 14.87).",
 			"At QPS 8: plain has the lowest mean TTFT, 120.40 ms, 50 % below the next (chunked | on: 240.80).",
-			"Each row is one run: how much of a difference is noise is not known from them; `spate compare` tells where records or repeats exist.",
+			"Each row is one run, so it is not known how much of a difference is noise; `spate compare` shows it where records or repeats exist.",
 		}},
 		"knee": {ladder, []string{
 			"Output throughput goes from 10.00 tok/s at Prompts 1 to 22.00 at Prompts 4; the knee is at Prompts 2: 2 times that load gives 10 % more throughput and 4 times the mean TTFT (55.00 to 220.00 ms).",
