@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"spate/internal/call"
+	"spate/internal/load/rows"
 	"spate/internal/pytext"
 	"spate/internal/rng"
 )
@@ -90,11 +91,11 @@ type hub struct {
 	cfg  Config
 	rule hubRule
 	tmpl Template
-	rows func() (fields, error, bool)
+	rows func() (rows.Row, error, bool)
 	stop func()
 	out  int
 
-	buffer    []fields
+	buffer    []rows.Row
 	draws     *rng.Numpy
 	picks     []int64 // places in the buffer, drawn ahead as NumPy draws them
 	filled    bool
@@ -120,16 +121,16 @@ func newHub(cfg Config, tok Tokenizer, tmpl Template) (dataset, int, error) {
 	if split == "" {
 		split = rule.split
 	}
-	files, err := tableFiles(cfg.Open, cfg.Path, cfg.HF.Subset, split)
+	files, err := rows.Files(cfg.Open, cfg.Path, cfg.HF.Subset, split)
 	if err != nil {
 		return nil, 0, err
 	}
-	all := concat(cfg.Open, files)
+	all := rows.Concat(cfg.Open, files)
 	if (rule.name == "BFCL" || rule.name == "chat requests") && !cfg.Chat {
 		return nil, 0, fmt.Errorf("%s need a chat endpoint: use --backend openai-chat", map[bool]string{true: "function calls", false: "messages"}[rule.name == "BFCL"])
 	}
 	if rule.name == "BFCL" {
-		all = interleave(cfg.Open, categories(files, cfg.HF.Categories))
+		all = rows.Interleave(cfg.Open, categories(files, cfg.HF.Categories))
 	}
 	h.rows, h.stop = iter.Pull2(all)
 	if known {
@@ -170,7 +171,7 @@ func (h *hub) takes() error {
 }
 
 // tally counts the rows by reading them once.
-func (h *hub) tally(all iter.Seq2[fields, error]) (n int, err error) {
+func (h *hub) tally(all iter.Seq2[rows.Row, error]) (n int, err error) {
 	for row, err := range all {
 		if err != nil {
 			return 0, err
@@ -246,52 +247,6 @@ func (h *hub) guess() error {
 	return nil
 }
 
-// concat reads files one after the other.
-func concat(open func(string) (File, error), files []string) iter.Seq2[fields, error] {
-	return func(yield func(fields, error) bool) {
-		for _, f := range files {
-			for row, err := range tableRows(open, f) {
-				if !yield(row, err) || err != nil {
-					return
-				}
-			}
-		}
-	}
-}
-
-// interleave takes a row of each file in turn.
-func interleave(open func(string) (File, error), files []string) iter.Seq2[fields, error] {
-	return func(yield func(fields, error) bool) {
-		type source struct {
-			next func() (fields, error, bool)
-			stop func()
-		}
-		var all []source
-		defer func() {
-			for _, s := range all {
-				s.stop()
-			}
-		}()
-		for _, f := range files {
-			next, stop := iter.Pull2(tableRows(open, f))
-			all = append(all, source{next, stop})
-		}
-		left := slices.Clone(all)
-		for len(left) > 0 {
-			left = slices.DeleteFunc(left, func(s source) bool {
-				row, err, ok := s.next()
-				if !ok || left == nil {
-					return true
-				}
-				if !yield(row, err) || err != nil {
-					left = nil
-				}
-				return left == nil
-			})
-		}
-	}
-}
-
 // categories are the leaderboard's files of the wanted categories.
 func categories(files, want []string) []string {
 	if len(want) == 0 {
@@ -313,7 +268,7 @@ func categories(files, want []string) []string {
 }
 
 // pull gives the next row in the order of the run.
-func (h *hub) pull() (fields, bool, error) {
+func (h *hub) pull() (rows.Row, bool, error) {
 	limit := hubBuffer
 	if h.cfg.HF.Whole {
 		limit = maxRows

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"spate/internal/call"
+	"spate/internal/load/rows"
 )
 
 // medium is an image, a video or a sound that goes with a prompt: its bytes, or where they are.
@@ -26,7 +27,7 @@ type medium struct {
 var hubMediaRules = []hubRule{
 	{
 		name: "MultiModalConversation", ids: []string{"lmms-lab/LLaVA-OneVision-Data"}, output: FromData, check: usualLengths, media: true,
-		read: func(r fields, _ *HF) (candidate, bool, error) {
+		read: func(r rows.Row, _ *HF) (candidate, bool, error) {
 			turns := said(r["conversations"])
 			if len(turns) < 2 {
 				return candidate{}, false, nil
@@ -37,7 +38,7 @@ var hubMediaRules = []hubRule{
 	},
 	{
 		name: "VisionArena", ids: []string{"lmarena-ai/VisionArena-Chat", "lmarena-ai/vision-arena-bench-v0.1"}, split: "train", output: 128, media: true,
-		read: func(r fields, _ *HF) (candidate, bool, error) {
+		read: func(r rows.Row, _ *HF) (candidate, bool, error) {
 			turns := firstSaid(r["conversation"])
 			if len(turns) == 0 {
 				turns = firstSaid(r["turns"])
@@ -54,14 +55,14 @@ var hubMediaRules = []hubRule{
 	},
 	{
 		name: "MMVU", ids: []string{"yale-nlp/MMVU"}, split: "validation", output: 128, media: true,
-		read: func(r fields, _ *HF) (candidate, bool, error) {
+		read: func(r rows.Row, _ *HF) (candidate, bool, error) {
 			m, err := mediaOf("video", r["video"])
 			return candidate{prompt: strings.TrimSpace(text(r, "question") + " " + choices(r["choices"])), media: m}, true, err
 		},
 	},
 	{
 		name: "MMStar", ids: []string{"Lin-Chen/MMStar"}, split: "val", output: 128, media: true,
-		read: func(r fields, _ *HF) (candidate, bool, error) {
+		read: func(r rows.Row, _ *HF) (candidate, bool, error) {
 			question, _, _ := strings.Cut(text(r, "question"), "Options:")
 			m, err := mediaOf("image", r["image"])
 			return candidate{prompt: strings.TrimSpace(question), media: m}, true, err
@@ -105,7 +106,7 @@ func choices(v any) string {
 }
 
 // speechRow is a recording to be written down, as long as was asked for.
-func speechRow(r fields, cfg *HF) (candidate, bool, error) {
+func speechRow(r rows.Row, cfg *HF) (candidate, bool, error) {
 	m, err := mediaOf("audio", r["audio"])
 	if err == nil && len(m) == 0 {
 		err = errors.New(`no "audio"`)
@@ -383,7 +384,7 @@ var mediaColumns = []struct{ name, kind string }{
 }
 
 // withMedia adds the media of a row to what a rule finds in it, where the endpoint takes such.
-func withMedia(rule hubRule, row fields, cfg *Config) (hubRule, string) {
+func withMedia(rule hubRule, row rows.Row, cfg *Config) (hubRule, string) {
 	for _, c := range mediaColumns {
 		if m, err := mediaOf(c.kind, row[c.name]); err != nil || len(m) == 0 {
 			continue
@@ -393,7 +394,7 @@ func withMedia(rule hubRule, row fields, cfg *Config) (hubRule, string) {
 		}
 		read := rule.read
 		rule.media, rule.sound = true, c.kind == "audio"
-		rule.read = func(r fields, hf *HF) (candidate, bool, error) {
+		rule.read = func(r rows.Row, hf *HF) (candidate, bool, error) {
 			out, keep := candidate{}, true
 			var err error
 			if read != nil {

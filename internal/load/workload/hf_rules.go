@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"spate/internal/load/rows"
 )
 
 // candidate is what a row offers.
@@ -29,14 +31,14 @@ type hubRule struct {
 	media    bool // prompts go with images, videos or sounds
 	sound    bool // they go with sounds
 	check    func(in, out int) bool
-	read     func(row fields, cfg *HF) (c candidate, keep bool, err error)
+	read     func(row rows.Row, cfg *HF) (c candidate, keep bool, err error)
 }
 
 // hubRules are the datasets vLLM has classes for, as far as they are text.
 var hubRules = []hubRule{
 	{
 		name: "Conversation", ids: []string{"Aeala/ShareGPT_Vicuna_unfiltered"}, output: FromData, check: usualLengths,
-		read: func(r fields, _ *HF) (candidate, bool, error) {
+		read: func(r rows.Row, _ *HF) (candidate, bool, error) {
 			turns := said(r["conversations"])
 			if len(turns) < 2 {
 				return candidate{}, false, nil
@@ -46,13 +48,13 @@ var hubRules = []hubRule{
 	},
 	{
 		name: "InstructCoder", ids: []string{"likaixin/InstructCoder"}, split: "train", output: 200, template: true,
-		read: func(r fields, _ *HF) (candidate, bool, error) {
+		read: func(r rows.Row, _ *HF) (candidate, bool, error) {
 			return candidate{prompt: text(r, "input") + "\n\n" + text(r, "instruction") + " Answer with the code alone and explain nothing."}, true, nil
 		},
 	},
 	{
 		name: "MTBench", ids: []string{"philschmid/mt-bench"}, split: "train", output: 256, template: true,
-		read: func(r fields, _ *HF) (candidate, bool, error) {
+		read: func(r rows.Row, _ *HF) (candidate, bool, error) {
 			turns := said(r["turns"])
 			if len(turns) == 0 {
 				return candidate{}, false, errors.New(`no "turns"`)
@@ -69,7 +71,7 @@ var hubRules = []hubRule{
 	},
 	{
 		name: "Blazedit", ids: []string{"vdaita/edit_5k_char", "vdaita/edit_10k_char"}, split: "train", output: 4000, template: true,
-		read: func(r fields, cfg *HF) (candidate, bool, error) {
+		read: func(r rows.Row, cfg *HF) (candidate, bool, error) {
 			d, ok := r["norm_distance"].(float64)
 			if !ok {
 				return candidate{}, false, errors.New(`no number "norm_distance"`)
@@ -82,7 +84,7 @@ var hubRules = []hubRule{
 	{
 		name: "MLPerf", ids: []string{"mgoin/mlperf-inference-llama2-data", "mgoin/mlperf-inference-llama3.1-data"}, split: "train", output: FromData,
 		template: true, check: usualLengths,
-		read: func(r fields, _ *HF) (candidate, bool, error) {
+		read: func(r rows.Row, _ *HF) (candidate, bool, error) {
 			prompt, system := text(r, "question"), text(r, "system_prompt")
 			if system != "" {
 				prompt = system + "\n\n" + prompt
@@ -100,8 +102,8 @@ func usualLengths(in, out int) bool {
 }
 
 // column takes the prompt, and the answer where one is named, from a column each.
-func column(prompt, answer string) func(fields, *HF) (candidate, bool, error) {
-	return func(r fields, _ *HF) (candidate, bool, error) {
+func column(prompt, answer string) func(rows.Row, *HF) (candidate, bool, error) {
+	return func(r rows.Row, _ *HF) (candidate, bool, error) {
 		p, ok := r[prompt].(string)
 		if !ok {
 			return candidate{}, false, fmt.Errorf("no text %q", prompt)
@@ -110,7 +112,7 @@ func column(prompt, answer string) func(fields, *HF) (candidate, bool, error) {
 	}
 }
 
-func text(r fields, column string) string {
+func text(r rows.Row, column string) string {
 	s, _ := r[column].(string)
 	return s
 }
@@ -138,7 +140,7 @@ func said(v any) []string {
 // editMark is where the part of a file begins that the model writes anew.
 const editMark = "<|editable_region_start|>"
 
-func nextEdit(r fields, _ *HF) (candidate, bool, error) {
+func nextEdit(r rows.Row, _ *HF) (candidate, bool, error) {
 	output := text(r, "output")
 	if at := strings.Index(output, editMark); at >= 0 {
 		output = output[at:]
@@ -152,7 +154,7 @@ func nextEdit(r fields, _ *HF) (candidate, bool, error) {
 
 // chatRequest reads a request as it was sent to a chat endpoint: its messages, its length, and whatever else it has.
 // Who asks for a stream and of which model is this run's affair.
-func chatRequest(r fields, _ *HF) (candidate, bool, error) {
+func chatRequest(r rows.Row, _ *HF) (candidate, bool, error) {
 	turns, _ := r["messages"].([]any)
 	if len(turns) == 0 {
 		return candidate{}, false, errors.New(`no "messages"`)
@@ -178,7 +180,7 @@ func chatRequest(r fields, _ *HF) (candidate, bool, error) {
 
 // functionCall reads a row of the Berkeley function-calling leaderboard: the messages of its first turn, and
 // its functions as tools with the types JSON Schema has.
-func functionCall(r fields, _ *HF) (candidate, bool, error) {
+func functionCall(r rows.Row, _ *HF) (candidate, bool, error) {
 	turns, _ := r["question"].([]any)
 	functions, _ := r["function"].([]any)
 	if len(turns) == 0 || len(functions) == 0 {
@@ -234,7 +236,7 @@ var (
 )
 
 // detect makes a rule for rows like one.
-func detect(row fields) (hubRule, string, error) {
+func detect(row rows.Row) (hubRule, string, error) {
 	var have []string
 	for name := range row {
 		have = append(have, name)
@@ -248,7 +250,7 @@ func detect(row fields) (hubRule, string, error) {
 	if k := slices.IndexFunc(answerColumns, func(c string) bool { return c != prompt && speaks(row[c]) }); k >= 0 {
 		answer = answerColumns[k]
 	}
-	rule := hubRule{name: "rows", output: FromData, read: func(r fields, _ *HF) (candidate, bool, error) { return guessed(r, prompt, answer) }}
+	rule := hubRule{name: "rows", output: FromData, read: func(r rows.Row, _ *HF) (candidate, bool, error) { return guessed(r, prompt, answer) }}
 	note := fmt.Sprintf("prompts are column %q", prompt)
 	switch first, _, _ := guessed(row, prompt, answer); {
 	case answer != "":
@@ -264,7 +266,7 @@ func speaks(v any) bool {
 	return ok && s != "" || len(said(v)) > 0
 }
 
-func guessed(r fields, prompt, answer string) (candidate, bool, error) {
+func guessed(r rows.Row, prompt, answer string) (candidate, bool, error) {
 	c := candidate{answer: text(r, answer)}
 	if s, ok := r[prompt].(string); ok {
 		c.prompt = s

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/load/rows"
 	"spate/internal/safe/infile"
 	"spate/internal/token/tokenizer"
 )
@@ -74,7 +75,7 @@ func (c *Config) locate() error {
 func hubName(p string) bool {
 	parts := strings.Split(p, "/")
 	return len(parts) <= 2 && !slices.ContainsFunc(parts, func(s string) bool {
-		return s == "" || strings.HasPrefix(s, ".") || strings.ContainsAny(s, `\:`) || slices.Contains(tableEndings, path.Ext(s))
+		return s == "" || strings.HasPrefix(s, ".") || strings.ContainsAny(s, `\:`) || slices.Contains(rows.Endings, path.Ext(s))
 	})
 }
 
@@ -98,7 +99,7 @@ func (c *Config) snapshot(repo, revision string) (string, bool) {
 	}
 	for _, d := range dirs {
 		dir := path.Join(all, d)
-		if files, err := walk(c.Open, dir, 0); err == nil && len(files) > 0 {
+		if files, err := rows.Below(c.Open, dir); err == nil && len(files) > 0 {
 			return dir, true
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"spate/internal/call"
+	"spate/internal/load/rows"
 )
 
 // The sizes of conversations that are used, from the paper the filter comes from: shorter ones say
@@ -103,18 +104,18 @@ func newShareGPT(cfg Config, tok Tokenizer) (*shareGPT, error) {
 // indexShareGPT finds the first two turns of every conversation that has them, and counts those
 // with media.
 func indexShareGPT(r io.Reader) (turns []extent, media int, err error) {
-	s := newJSONScanner(r)
-	if c, err := s.peek(); err == nil && c == 0xEF { // byte order mark
-		s.i = min(s.i+3, s.n)
+	s := rows.NewScanner(r)
+	if c, err := s.Peek(); err == nil && c == 0xEF { // byte order mark
+		s.Pass(3)
 	}
-	if c, err := s.peek(); err != nil {
-		return nil, 0, s.fail(err, "the first value")
+	if c, err := s.Peek(); err != nil {
+		return nil, 0, s.Fail(err, "the first value")
 	} else if c == '{' {
-		return nil, 0, s.bad("a JSON array of conversations was expected, not an object; JSON lines are read by the custom dataset")
+		return nil, 0, s.Bad("a JSON array of conversations was expected, not an object; JSON lines are read by the custom dataset")
 	}
-	err = s.array(func(int) error {
-		if c, err := s.peek(); err != nil || c != '{' {
-			return s.skip(1)
+	err = s.Array(func(int) error {
+		if c, err := s.Peek(); err != nil || c != '{' {
+			return s.Past(1)
 		}
 		found, pictures, err := conversation(s)
 		if err == nil && found.size > 0 {
@@ -128,44 +129,44 @@ func indexShareGPT(r io.Reader) (turns []extent, media int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	if _, err := s.peek(); !errors.Is(err, io.EOF) {
-		return nil, 0, s.bad("there is more after the array")
+	if _, err := s.Peek(); !errors.Is(err, io.EOF) {
+		return nil, 0, s.Bad("there is more after the array")
 	}
 	return turns, media, nil
 }
 
 // conversation moves past one entry and says where its first two turns are; size 0 if it has none.
-func conversation(s *jsonScanner) (found extent, media bool, err error) {
-	err = s.object(false, func(key string) error {
+func conversation(s *rows.Scanner) (found extent, media bool, err error) {
+	err = s.Object(false, func(key string) error {
 		switch key {
 		case "image", "video":
 			media = true
 		case "conversations":
 			found = extent{}
-			if c, err := s.peek(); err == nil && c == '[' {
+			if c, err := s.Peek(); err == nil && c == '[' {
 				found, err = firstTwo(s)
 				return err
 			}
 		}
-		return s.skip(1)
+		return s.Past(1)
 	})
 	return found, media, err
 }
 
-func firstTwo(s *jsonScanner) (found extent, err error) {
+func firstTwo(s *rows.Scanner) (found extent, err error) {
 	var start int64
-	err = s.array(func(i int) error {
+	err = s.Array(func(i int) error {
 		if i == 0 {
-			if _, err := s.peek(); err != nil {
-				return s.fail(err, "an array")
+			if _, err := s.Peek(); err != nil {
+				return s.Fail(err, "an array")
 			}
-			start = s.pos()
+			start = s.Pos()
 		}
-		if err := s.skip(2); err != nil {
+		if err := s.Past(2); err != nil {
 			return err
 		}
 		if i == 1 {
-			found = extent{start, s.pos() - start}
+			found = extent{start, s.Pos() - start}
 		}
 		return nil
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/call"
+	"spate/internal/load/rows"
 )
 
 // talk is a file whose sample is known by hand. With letters, each text is one token a letter and
@@ -204,19 +205,19 @@ func TestScanner(t *testing.T) {
 	for _, text := range cases {
 		want := json.Valid([]byte(text)) && strings.HasPrefix(strings.TrimSpace(text), "[")
 		for _, r := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text)), iotest.DataErrReader(strings.NewReader(text))} {
-			s := newJSONScanner(r)
-			err := s.array(func(int) error { return s.skip(1) })
+			s := rows.NewScanner(r)
+			err := s.Array(func(int) error { return s.Past(1) })
 			if (err == nil) != want {
 				t.Errorf("%q: error %v, valid %v", text, err, want)
 			}
 		}
 	}
-	broken := newJSONScanner(iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader("[1,2]"))))
-	if err := broken.array(func(int) error { return broken.skip(1) }); !errors.Is(err, iotest.ErrTimeout) {
+	broken := rows.NewScanner(iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader("[1,2]"))))
+	if err := broken.Array(func(int) error { return broken.Past(1) }); !errors.Is(err, iotest.ErrTimeout) {
 		t.Errorf("read error came back as %v", err)
 	}
-	deep := newJSONScanner(strings.NewReader(strings.Repeat("[", 100000)))
-	if err := deep.array(func(int) error { return deep.skip(1) }); err == nil || !strings.Contains(err.Error(), "nested") {
+	deep := rows.NewScanner(strings.NewReader(strings.Repeat("[", 100000)))
+	if err := deep.Array(func(int) error { return deep.Past(1) }); err == nil || !strings.Contains(err.Error(), "nested") {
 		t.Errorf("deep nesting: %v", err)
 	}
 }

@@ -5,18 +5,19 @@ import (
 	"fmt"
 	"time"
 
+	"spate/internal/load/rows"
 	"spate/internal/rng"
 )
 
 // readScripts reads conversations: ShareGPT's and chat messages by row, or agents' sessions.
 func readScripts(cfg *Config) ([][]step, error) {
 	var all [][]step
-	files, err := tableFiles(cfg.Open, cfg.Path, "", "")
+	files, err := rows.Files(cfg.Open, cfg.Path, "", "")
 	if err != nil {
 		return nil, err
 	}
 	n := 0
-	for row, err := range concat(cfg.Open, files) {
+	for row, err := range rows.Concat(cfg.Open, files) {
 		if err != nil {
 			return nil, err
 		}
@@ -34,7 +35,7 @@ func readScripts(cfg *Config) ([][]step, error) {
 }
 
 // parseScripts reads the conversations of a row.
-func parseScripts(row fields, cfg *Config, number int) ([][]step, error) {
+func parseScripts(row rows.Row, cfg *Config, number int) ([][]step, error) {
 	if rounds, ok := row["turns"].([]any); ok && len(rounds) > 0 {
 		if _, plain := rounds[0].(string); !plain {
 			s, err := parseSteps(rounds, cfg, 0)

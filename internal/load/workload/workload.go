@@ -11,9 +11,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"spate/internal/call"
+	"spate/internal/load/rows"
 )
 
 // Source hands out requests in order; io.EOF ends them.
@@ -22,11 +22,7 @@ type Source interface {
 }
 
 // File is a dataset file: read once from the front, then at the places that were sampled.
-type File interface {
-	io.Reader
-	io.ReaderAt
-	io.Closer
-}
+type File = rows.File
 
 // Template renders one user message the way the model's chat template would, with the generation
 // prompt added. It is called from several goroutines at once.

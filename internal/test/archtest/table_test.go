@@ -7,7 +7,7 @@ var levels = []struct {
 	packages []string
 }{
 	{"words, files, arithmetic", []string{"call", "fleet/broker", "fleet/clock", "host/enginelog", "judge/stats", "load/arrow", "load/deal", "load/media", "nearest", "pytext", "rng", "safe/escape", "safe/infile", "safe/secret", "send/http1", "sim/des", "sim/latency"}},
-	{"every figure's formula; parts of an engine; tokens; arrivals", []string{"call/recorder", "host/launch", "host/probe", "judge/metrics", "load/schedule", "load/trace", "search/suggest", "send/protocol", "sim/catalog", "sim/kv", "sim/serve", "token/chat", "token/tokenizer", "view/chart"}},
+	{"every figure's formula; parts of an engine; tokens; arrivals", []string{"call/recorder", "host/launch", "host/probe", "judge/metrics", "load/rows", "load/schedule", "load/trace", "search/suggest", "send/protocol", "sim/catalog", "sim/kv", "sim/serve", "token/chat", "token/tokenizer", "view/chart"}},
 	{"what to send and to whom; the names of figures; an engine", []string{"figure", "fleet/wire", "host/observe", "judge/verdict", "load/workload", "send/client", "sim"}},
 	{"settings, results and runs in progress; sending; engines at work", []string{"fleet/link", "result", "send/driver", "settings/config", "sim/cluster", "sim/engineconf", "view/live"}},
 	{"other tools' forms; comparing; a command's process; reading command lines; what a run sends", []string{"console", "forecast/profile", "judge/compare", "judge/explain", "load/build", "result/harvest", "result/interop", "settings/flags", "sim/wall", "trial", "view/curve", "view/table"}},
@@ -88,7 +88,7 @@ var touching = []string{
 
 // timeless packages never read a clock or wait: the same input gives the same output, at any time.
 var timeless = []string{
-	"load/arrow", "fleet/clock", "fleet/wire", "load/deal", "view/chart", "judge/compare", "settings/config", "view/curve", "host/enginelog", "safe/escape", "judge/explain", "figure", "settings/flags", "result/harvest", "result/interop", "load/build", "judge/metrics", "nearest", "view/page", "view/picture", "pytext", "rng", "load/schedule", "send/http1", "search/suggest", "safe/secret", "judge/stats", "view/table", "token/tokenizer", "token/chat", "load/trace", "judge/verdict", "load/workload",
+	"load/arrow", "load/rows", "fleet/clock", "fleet/wire", "load/deal", "view/chart", "judge/compare", "settings/config", "view/curve", "host/enginelog", "safe/escape", "judge/explain", "figure", "settings/flags", "result/harvest", "result/interop", "load/build", "judge/metrics", "nearest", "view/page", "view/picture", "pytext", "rng", "load/schedule", "send/http1", "search/suggest", "safe/secret", "judge/stats", "view/table", "token/tokenizer", "token/chat", "load/trace", "judge/verdict", "load/workload",
 	"sim", "sim/catalog", "sim/cluster", "sim/des", "sim/engineconf", "sim/kv", "sim/latency",
 }
 

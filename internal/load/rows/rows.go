@@ -1,4 +1,7 @@
-package workload
+// Package rows reads dataset files row by row, whatever form they have: JSON, JSON lines, CSV, Parquet, Arrow (rows.go). What
+// is too large to be held is walked over, and read again where something was noted (scan.go). Package workload makes
+// requests of rows.
+package rows
 
 import (
 	"bufio"
@@ -19,15 +22,22 @@ import (
 	"spate/internal/load/arrow"
 )
 
-// fields is a row of a dataset: columns by name, values as JSON has them.
-type fields map[string]any
+// Row is one of a dataset: columns by name, values as JSON has them.
+type Row map[string]any
 
-// tableEndings are the files rows are read from.
-var tableEndings = []string{".parquet", ".arrow", ".feather", ".jsonl", ".json", ".csv"}
+// File is a dataset file: read once from the front, then at the places that were sampled.
+type File interface {
+	io.Reader
+	io.ReaderAt
+	io.Closer
+}
 
-// tableRows reads the rows of a file, by its ending.
-func tableRows(open func(string) (File, error), name string) iter.Seq2[fields, error] {
-	return func(yield func(fields, error) bool) {
+// Endings are the files rows are read from.
+var Endings = []string{".parquet", ".arrow", ".feather", ".jsonl", ".json", ".csv"}
+
+// Read reads the rows of a file, by its ending.
+func Read(open func(string) (File, error), name string) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
 		file, err := open(name)
 		if err != nil {
 			yield(nil, fmt.Errorf("open dataset: %w", err))
@@ -44,7 +54,7 @@ func tableRows(open func(string) (File, error), name string) iter.Seq2[fields, e
 			read = arrowRows
 		}
 		stopped := false
-		err = read(file, func(row fields) bool {
+		err = read(file, func(row Row) bool {
 			stopped = !yield(row, nil)
 			return !stopped
 		})
@@ -54,8 +64,54 @@ func tableRows(open func(string) (File, error), name string) iter.Seq2[fields, e
 	}
 }
 
+// Concat reads files one after the other.
+func Concat(open func(string) (File, error), files []string) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		for _, f := range files {
+			for row, err := range Read(open, f) {
+				if !yield(row, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Interleave takes a row of each file in turn.
+func Interleave(open func(string) (File, error), files []string) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		type source struct {
+			next func() (Row, error, bool)
+			stop func()
+		}
+		var all []source
+		defer func() {
+			for _, s := range all {
+				s.stop()
+			}
+		}()
+		for _, f := range files {
+			next, stop := iter.Pull2(Read(open, f))
+			all = append(all, source{next, stop})
+		}
+		left := slices.Clone(all)
+		for len(left) > 0 {
+			left = slices.DeleteFunc(left, func(s source) bool {
+				row, err, ok := s.next()
+				if !ok || left == nil {
+					return true
+				}
+				if !yield(row, err) || err != nil {
+					left = nil
+				}
+				return left == nil
+			})
+		}
+	}
+}
+
 // jsonRows reads an array of objects, or objects one after the other.
-func jsonRows(file File, yield func(fields) bool) error {
+func jsonRows(file File, yield func(Row) bool) error {
 	in := bufio.NewReaderSize(file, 256<<10)
 	dec := json.NewDecoder(in)
 	if c, err := firstByte(in); err == nil && c == '[' {
@@ -63,7 +119,7 @@ func jsonRows(file File, yield func(fields) bool) error {
 			return fmt.Errorf("read the array: %w", err)
 		}
 		for n := 1; dec.More(); n++ {
-			var row fields
+			var row Row
 			if err := dec.Decode(&row); err != nil {
 				return fmt.Errorf("row %d: %w", n, err)
 			}
@@ -74,7 +130,7 @@ func jsonRows(file File, yield func(fields) bool) error {
 		return nil
 	}
 	for n := 1; ; n++ {
-		var row fields
+		var row Row
 		if err := dec.Decode(&row); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
@@ -99,7 +155,7 @@ func firstByte(in *bufio.Reader) (byte, error) {
 	}
 }
 
-func csvRows(file File, yield func(fields) bool) error {
+func csvRows(file File, yield func(Row) bool) error {
 	in := csv.NewReader(bufio.NewReaderSize(file, 256<<10))
 	in.FieldsPerRecord = -1
 	head, err := in.Read()
@@ -114,7 +170,7 @@ func csvRows(file File, yield func(fields) bool) error {
 		} else if err != nil {
 			return fmt.Errorf("read the table: %w", err)
 		}
-		row := fields{}
+		row := Row{}
 		for i, name := range head {
 			if i < len(cells) {
 				row[name] = cells[i]
@@ -127,7 +183,7 @@ func csvRows(file File, yield func(fields) bool) error {
 }
 
 // parquetRows reads a Parquet file. The package that decodes it panics on some damaged files.
-func parquetRows(file File, yield func(fields) bool) (err error) {
+func parquetRows(file File, yield func(Row) bool) (err error) {
 	inside := true // the panics of those who take the rows are theirs
 	defer func() {
 		if inside {
@@ -175,7 +231,7 @@ func parquetRows(file File, yield func(fields) bool) (err error) {
 }
 
 // arrowRows reads Arrow's streams and files.
-func arrowRows(file File, yield func(fields) bool) error {
+func arrowRows(file File, yield func(Row) bool) error {
 	s, ok := file.(io.Seeker)
 	if !ok {
 		return errors.New("an Arrow file needs to be a real file")
@@ -239,15 +295,15 @@ func plainList(list []any) []any {
 	return out
 }
 
-// tableFiles are the files of a dataset: the path itself, or what a folder holds of the kinds that are
+// Files are the files of a dataset: the path itself, or what a folder holds of the kinds that are
 // read, in order. Those of the wanted subset and split are taken where names tell.
-func tableFiles(open func(string) (File, error), name, subset, split string) ([]string, error) {
+func Files(open func(string) (File, error), name, subset, split string) ([]string, error) {
 	all, err := walk(open, name, 0)
 	if err != nil {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s holds no %s file", name, strings.Join(tableEndings, ", "))
+		return nil, fmt.Errorf("%s holds no %s file", name, strings.Join(Endings, ", "))
 	}
 	if len(all) == 1 && all[0] == name {
 		return all, nil
@@ -288,6 +344,11 @@ func named(p, word string) bool {
 	})
 }
 
+// Below lists the files below a path, in order; a file is its own only one.
+func Below(open func(string) (File, error), name string) ([]string, error) {
+	return walk(open, name, 0)
+}
+
 // walk lists the files below a path, in order; a file is its own only one.
 func walk(open func(string) (File, error), name string, depth int) ([]string, error) {
 	file, err := open(name)
@@ -312,7 +373,7 @@ func walk(open func(string) (File, error), name string, depth int) ([]string, er
 		full := path.Join(name, e.Name())
 		switch {
 		case strings.HasPrefix(e.Name(), ".") || besideRows(e.Name()):
-		case slices.Contains(tableEndings, path.Ext(e.Name())):
+		case slices.Contains(Endings, path.Ext(e.Name())):
 			out = append(out, full)
 		case e.IsDir() && depth < 6:
 			more, err := walk(open, full, depth+1)

@@ -1,4 +1,4 @@
-package workload
+package rows
 
 import (
 	"bytes"
@@ -8,11 +8,11 @@ import (
 	"io"
 )
 
-// jsonScanner walks over JSON of any size in one pass, keeping nothing: callers note the byte
+// Scanner walks over JSON of any size in one pass, keeping nothing: callers note the byte
 // offsets of what they want and read it again later. It checks structure; what strings hold is
 // checked when they are decoded. (Token-wise decoding with encoding/json takes ten times as long,
 // which is felt with files of hundreds of megabytes.)
-type jsonScanner struct {
+type Scanner struct {
 	r    io.Reader
 	buf  []byte
 	i, n int   // unread part of buf
@@ -22,18 +22,24 @@ type jsonScanner struct {
 
 const maxDepth = 512
 
-func newJSONScanner(r io.Reader) *jsonScanner {
-	return &jsonScanner{r: r, buf: make([]byte, 256<<10)}
+// NewScanner walks over a stream.
+func NewScanner(r io.Reader) *Scanner {
+	return &Scanner{r: r, buf: make([]byte, 256<<10)}
 }
 
-func (s *jsonScanner) pos() int64 { return s.base + int64(s.i) }
+// Pos is the offset of the next byte.
+func (s *Scanner) Pos() int64 { return s.base + int64(s.i) }
 
-func (s *jsonScanner) bad(format string, args ...any) error {
-	return fmt.Errorf("byte %d: %s", s.pos(), fmt.Sprintf(format, args...))
+// Pass goes past bytes that were read already, as far as they were.
+func (s *Scanner) Pass(n int) { s.i = min(s.i+n, s.n) }
+
+// Bad is an error about what stands where the scanner is.
+func (s *Scanner) Bad(format string, args ...any) error {
+	return fmt.Errorf("byte %d: %s", s.Pos(), fmt.Sprintf(format, args...))
 }
 
 // fill reads more when everything read is used up.
-func (s *jsonScanner) fill() error {
+func (s *Scanner) fill() error {
 	if s.i < s.n {
 		return nil
 	}
@@ -51,16 +57,16 @@ func (s *jsonScanner) fill() error {
 	return nil
 }
 
-// fail turns the end of input into a sentence.
-func (s *jsonScanner) fail(err error, inside string) error {
+// Fail turns the end of input into a sentence.
+func (s *Scanner) Fail(err error, inside string) error {
 	if errors.Is(err, io.EOF) {
-		return s.bad("the file ends inside %s", inside)
+		return s.Bad("the file ends inside %s", inside)
 	}
-	return fmt.Errorf("read at byte %d: %w", s.pos(), err)
+	return fmt.Errorf("read at byte %d: %w", s.Pos(), err)
 }
 
-// peek skips space and returns the next byte without using it up.
-func (s *jsonScanner) peek() (byte, error) {
+// Peek skips space and returns the next byte without using it up.
+func (s *Scanner) Peek() (byte, error) {
 	for {
 		if err := s.fill(); err != nil {
 			return 0, err
@@ -74,30 +80,30 @@ func (s *jsonScanner) peek() (byte, error) {
 	}
 }
 
-// array calls element for each element; element must move past it.
-func (s *jsonScanner) array(element func(i int) error) error {
-	if c, err := s.peek(); err != nil {
-		return s.fail(err, "an array")
+// Array calls element for each element; element must move past it.
+func (s *Scanner) Array(element func(i int) error) error {
+	if c, err := s.Peek(); err != nil {
+		return s.Fail(err, "an array")
 	} else if c != '[' {
-		return s.bad("an array was expected, not %q", c)
+		return s.Bad("an array was expected, not %q", c)
 	}
 	s.i++
 	return s.list(']', "an array", element)
 }
 
-// object calls field for each key of an object; field must move past the value. With quick set
+// Object calls field for each key of an object; field must move past the value. With quick set
 // keys are not decoded and come empty.
-func (s *jsonScanner) object(quick bool, field func(key string) error) error {
+func (s *Scanner) Object(quick bool, field func(key string) error) error {
 	s.i++ // the caller saw '{'
 	return s.list('}', "an object", func(int) error {
 		key, err := s.key(quick)
 		if err != nil {
 			return err
 		}
-		if c, err := s.peek(); err != nil {
-			return s.fail(err, "an object")
+		if c, err := s.Peek(); err != nil {
+			return s.Fail(err, "an object")
 		} else if c != ':' {
-			return s.bad("':' was expected after a key, not %q", c)
+			return s.Bad("':' was expected after a key, not %q", c)
 		}
 		s.i++
 		return field(key)
@@ -105,24 +111,24 @@ func (s *jsonScanner) object(quick bool, field func(key string) error) error {
 }
 
 // list walks over comma-separated items up to the closing byte.
-func (s *jsonScanner) list(closing byte, what string, item func(i int) error) error {
+func (s *Scanner) list(closing byte, what string, item func(i int) error) error {
 	for i := 0; ; i++ {
-		c, err := s.peek()
+		c, err := s.Peek()
 		if err != nil {
-			return s.fail(err, what)
+			return s.Fail(err, what)
 		}
 		switch {
 		case c == closing:
 			s.i++
 			return nil
 		case i > 0 && c != ',':
-			return s.bad("',' or %q was expected in %s, not %q", closing, what, c)
+			return s.Bad("',' or %q was expected in %s, not %q", closing, what, c)
 		case i > 0:
 			s.i++
-			if c, err = s.peek(); err != nil {
-				return s.fail(err, what)
+			if c, err = s.Peek(); err != nil {
+				return s.Fail(err, what)
 			} else if c == closing {
-				return s.bad("%s ends in a comma", what)
+				return s.Bad("%s ends in a comma", what)
 			}
 		}
 		if err := item(i); err != nil {
@@ -131,11 +137,11 @@ func (s *jsonScanner) list(closing byte, what string, item func(i int) error) er
 	}
 }
 
-func (s *jsonScanner) key(quick bool) (string, error) {
-	if c, err := s.peek(); err != nil {
-		return "", s.fail(err, "an object")
+func (s *Scanner) key(quick bool) (string, error) {
+	if c, err := s.Peek(); err != nil {
+		return "", s.Fail(err, "an object")
 	} else if c != '"' {
-		return "", s.bad("a key was expected, not %q", c)
+		return "", s.Bad("a key was expected, not %q", c)
 	}
 	if quick {
 		return "", s.text(nil)
@@ -146,19 +152,19 @@ func (s *jsonScanner) key(quick bool) (string, error) {
 	}
 	var key string
 	if err := json.Unmarshal(raw, &key); err != nil {
-		return "", s.bad("key %.40q: %v", raw, err)
+		return "", s.Bad("key %.40q: %v", raw, err)
 	}
 	return key, nil
 }
 
 // text moves past a string, keeping its bytes where asked. It ends at the first quote that follows
 // an even number of backslashes.
-func (s *jsonScanner) text(keep *[]byte) error {
+func (s *Scanner) text(keep *[]byte) error {
 	s.i++
 	escaped := false // an odd run of backslashes ended the previous piece
 	for {
 		if err := s.fill(); err != nil {
-			return s.fail(err, "a string")
+			return s.Fail(err, "a string")
 		}
 		piece, found := s.buf[s.i:s.n], true
 		if q := bytes.IndexByte(piece, '"'); q >= 0 {
@@ -198,20 +204,20 @@ func oddBackslashes(body []byte, before bool) bool {
 	return odd
 }
 
-// skip moves past any value.
-func (s *jsonScanner) skip(depth int) error {
-	c, err := s.peek()
+// Past moves past any value.
+func (s *Scanner) Past(depth int) error {
+	c, err := s.Peek()
 	if err != nil {
-		return s.fail(err, "a value")
+		return s.Fail(err, "a value")
 	}
 	if depth > maxDepth {
-		return s.bad("nested deeper than %d", maxDepth)
+		return s.Bad("nested deeper than %d", maxDepth)
 	}
 	switch c {
 	case '{':
-		return s.object(true, func(string) error { return s.skip(depth + 1) })
+		return s.Object(true, func(string) error { return s.Past(depth + 1) })
 	case '[':
-		return s.array(func(int) error { return s.skip(depth + 1) })
+		return s.Array(func(int) error { return s.Past(depth + 1) })
 	case '"':
 		return s.text(nil)
 	}
@@ -219,14 +225,14 @@ func (s *jsonScanner) skip(depth int) error {
 }
 
 // scalar moves past a number or a name; NaN and the infinities are what Python writes.
-func (s *jsonScanner) scalar() error {
+func (s *Scanner) scalar() error {
 	var word []byte
 	for len(word) < 64 {
 		err := s.fill()
 		if errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return s.fail(err, "a value")
+			return s.Fail(err, "a value")
 		}
 		c := s.buf[s.i]
 		if bytes.IndexByte([]byte(" \t\r\n,]}:[{\""), c) >= 0 {
@@ -240,7 +246,7 @@ func (s *jsonScanner) scalar() error {
 		return nil
 	}
 	if !json.Valid(word) {
-		return s.bad("%.40q is not a JSON value", word)
+		return s.Bad("%.40q is not a JSON value", word)
 	}
 	return nil
 }
