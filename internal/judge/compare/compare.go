@@ -196,6 +196,9 @@ func Compare(baseline Side, others []Side, opt Options) (*Report, error) {
 		rep.Notes = append(rep.Notes, notes...)
 		for _, p := range pairs {
 			rep.Comparisons = append(rep.Comparisons, j.compare(p))
+			for _, t := range j.tenants(&p) {
+				rep.Comparisons = append(rep.Comparisons, j.compare(t))
+			}
 		}
 	}
 	if len(rep.Comparisons) == 0 {

@@ -15,6 +15,7 @@ import (
 
 // measured is what a comparison needs of one run. Without records only values are filled.
 type measured struct {
+	sample *Sample
 	entry  *result.Entry
 	values map[string]float64 // by metric
 	slots  []slot             // measured requests in dispatch order; nil without records
@@ -39,15 +40,22 @@ func (t *measured) setting() string {
 	return t.entry.Name
 }
 
-func take(s *Sample, defs []def) *measured {
-	t := &measured{entry: &s.Entry, values: map[string]float64{}, lat: map[string]stats.Groups{}}
-	recs := s.Records
-	if recs == nil {
-		var err error
-		if recs, err = s.Entry.Records(); err != nil {
-			recs, t.unread = nil, err // the figures are still worth comparing
-		}
+// read reads the records, where they are not given.
+func (s *Sample) read() ([]call.Record, error) {
+	if s.Records != nil {
+		return s.Records, nil
 	}
+	recs, err := s.Entry.Records()
+	if err != nil {
+		return nil, err
+	}
+	return recs, nil
+}
+
+func take(s *Sample, defs []def) *measured {
+	t := &measured{sample: s, entry: &s.Entry, values: map[string]float64{}, lat: map[string]stats.Groups{}}
+	recs, err := s.read()
+	t.unread = err // the figures are still worth comparing
 	if s.Entry.Run != nil && len(recs) > 0 {
 		t.fromRecords(recs)
 	}

@@ -270,7 +270,7 @@ func TestTenantsRepeated(t *testing.T) {
 		}
 	}
 	out := prepare(t, nil, "compare", "--force", filepath.Join(dir, "run-1"), filepath.Join(dir, "run-2")).want(cli.ExitDone).out
-	has(t, "comparison", out, "ttft")
+	has(t, "comparison", out, "ttft", "run-2/chat against", "run-2/batch against")
 	if strings.Contains(out, "tenants.") {
 		t.Errorf("two runs of one mix are said to differ:\n%s", out)
 	}
