@@ -39,8 +39,8 @@ func (l *level) state(objectives []figure.Objective, near []*level) State {
 		return Unclear
 	}
 	out := l.keepsUp()
-	if out == Missed {
-		return out
+	if out == Missed || l.hopeless() {
+		return Missed
 	}
 	for i, o := range objectives {
 		switch l.objective(i, o, near) {
@@ -51,6 +51,23 @@ func (l *level) state(objectives []figure.Objective, near []*level) State {
 		}
 	}
 	return out
+}
+
+// hopeless reports whether every long probe of the load was ended because a bound could not be met any more, two at
+// least. One may have met a bad moment. Together they are sure: each had several times as many requests beyond the
+// bound as its whole length allows. Their figures say less, since they depend on when a probe was ended.
+func (l *level) hopeless() bool {
+	ended := 0
+	for j := range l.obs {
+		switch o := &l.obs[j]; {
+		case o.Repeat == 1 || l.passing(j):
+		case o.Aborted == "" || o.Saturated:
+			return false
+		default:
+			ended++
+		}
+	}
+	return ended >= 2
 }
 
 // busy is what the server served in all probes of the load in which it was never idle, if the load is shown to be

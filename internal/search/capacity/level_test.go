@@ -129,3 +129,32 @@ func TestPromiseIsLessThanWhatWasMet(t *testing.T) {
 		}
 	}
 }
+
+// TestProbesThatCannotMeetABoundDecide: the figures are those of probes over a socket at 24.7 requests/s. They were
+// ended at different moments and differ so much that their intervals hold the bound, but each had broken it for good.
+func TestProbesThatCannotMeetABoundDecide(t *testing.T) {
+	ended := func(repeat, requests int, value float64) Observation {
+		o := observed(24.7, 2223, value)
+		o.Repeat, o.Requests, o.Aborted = repeat, requests, "p99_ttft<500ms cannot be met any more: 73 requests are beyond it"
+		return o
+	}
+	first, whole := observed(24.7, 741, 545), observed(24.7, 2223, 497)
+	first.Repeat, whole.Repeat = 1, 4
+	saturated := ended(4, 400, 640)
+	saturated.Saturated = true
+	second, third := ended(2, 327, 640), ended(3, 473, 505)
+	for name, c := range map[string]struct {
+		probes []Observation
+		want   State
+	}{
+		"two ended":                     {[]Observation{first, second, third}, Missed},
+		"one ended":                     {[]Observation{first, third}, Unclear},
+		"one came to its end":           {[]Observation{first, second, third, whole}, Unclear},
+		"one ended by its queue":        {[]Observation{first, second, third, saturated}, Unclear},
+		"the first alone shows the way": {[]Observation{first}, Missed}, // by its own interval
+	} {
+		if got := searchOf(t, c.probes...).State(24.7); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
