@@ -353,7 +353,7 @@ func (s *session) beside() recorder.Sink {
 // Records are all records, put into memory; they may be many.
 func (o *Outcome) Records() []call.Record { return o.kept.List() }
 
-// Close lets go of the records.
+// Close releases the records.
 func (o *Outcome) Close() error { return o.kept.Close() }
 
 // conclude computes the result, judges it and writes it down.

@@ -389,7 +389,7 @@ func (c *copies) named(n int) call.Request {
 	return call.Request{ID: n, Number: n, Name: fmt.Sprintf("%s-warmup-%d", c.of.Name, n)}
 }
 
-// Outline are all of them, whoever sends them, without what they ask.
+// Outline lists all requests, whichever worker sends them, without their prompts.
 func (c *copies) Outline() iter.Seq[call.Request] {
 	return func(yield func(call.Request) bool) {
 		for n := 0; yield(c.named(n)); n++ {

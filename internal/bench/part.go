@@ -46,7 +46,7 @@ type Workers struct {
 	Drive func(context.Context, DriveInput) (Driven, error)
 }
 
-// DriveInput is what a coordinator gives to whoever has the load sent.
+// DriveInput is what a coordinator gives to the function that has the load sent.
 type DriveInput struct {
 	Clock  call.Clock                // of the run: every time in a record counts on it
 	Sink   recorder.Sink             // takes every record of every worker, once; of any goroutine; never to be closed
@@ -63,7 +63,7 @@ type DriveInput struct {
 	Lost func(context.Context, Gone) ([]call.Record, error)
 }
 
-// Gone is a worker that is not heard of any more.
+// Gone is a worker that no longer answers.
 type Gone struct {
 	Part  deal.Part
 	Name  string
@@ -74,7 +74,7 @@ type Gone struct {
 	Have func(call.Phase, int) bool
 }
 
-// Driven is what came of a load that others sent. The fates of requests are in the records.
+// Driven is the outcome of a load that others sent. How each request ended is in the records.
 type Driven struct {
 	Start, End time.Duration // the common start; after the last record
 	Stopped    bool          // by the user
@@ -109,7 +109,7 @@ func newSession(job Job) (*session, error) {
 	return s, nil
 }
 
-// Splits says why a load cannot be dealt out to so many workers; nil where it can.
+// Splits says why a load cannot be split among this many workers; nil where it can.
 func Splits(c *config.Bench, workers int) error {
 	if workers < 2 {
 		return nil

@@ -16,7 +16,7 @@ const MaxTime = 366 * 24 * time.Hour
 // MaxCount bounds every count of tokens.
 const MaxCount = math.MaxInt32
 
-// Check says which value of a record cannot be.
+// Check says which value of a record is impossible.
 func (r *Record) Check() error {
 	for _, s := range []struct {
 		name string

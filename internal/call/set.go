@@ -13,7 +13,7 @@ type Set interface {
 	Pick(numbers []int32) iter.Seq[*Record]
 }
 
-// List is a Set that lies in memory.
+// List is a Set in memory.
 type List []Record
 
 // Len implements Set.

@@ -25,7 +25,7 @@ const (
 	ExitInterrupted = 130
 )
 
-// Process is what a command may touch of the process it runs in, so that tests can stand in for it.
+// Process is what a command may use of the process it runs in, so that tests can replace it.
 type Process struct {
 	Args     []string // without the program's name
 	Stdin    io.Reader
@@ -82,7 +82,8 @@ func Complain(w io.Writer, command string, err error) {
 	}
 }
 
-// Say prints for people, without what a terminal would obey; when it is gone there is nobody left to tell.
+// Say prints for people, without control characters that a terminal would obey. Errors are ignored: there is no other
+// place to report them.
 func Say(w io.Writer, format string, args ...any) {
 	escape.Print(w, format, args...)
 }

@@ -25,7 +25,7 @@ const (
 	waitMore  = 10 * time.Second
 )
 
-// Wait begins to tell; nothing else may be written until End.
+// Wait begins to show progress; nothing else may be written until End.
 func (p Process) Wait(format string, args ...any) *Waiting {
 	opt := p.View(config.UIAuto)
 	width := 0
@@ -42,14 +42,14 @@ func newWaiting(w io.Writer, width int, text string) *Waiting {
 	return v
 }
 
-// Now changes what is told.
+// Now changes the text that is shown.
 func (v *Waiting) Now(format string, args ...any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.text = fmt.Sprintf(format, args...)
 }
 
-// End stops telling and takes the line of a terminal away.
+// End stops showing progress and removes the line from the terminal.
 func (v *Waiting) End() {
 	close(v.quit)
 	v.ended.Wait()
@@ -85,7 +85,7 @@ func (v *Waiting) tell(w io.Writer, width int) {
 	}
 }
 
-// Reading is Wait for a command that reads what names stand for.
+// Reading is Wait for a command that reads the results that its arguments name.
 func (p Process) Reading(names []string) *Waiting {
 	what := names[0]
 	switch {

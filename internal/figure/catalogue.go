@@ -161,7 +161,7 @@ func latency(name, label, meaning string, dist func(*metrics.Summary) *metrics.D
 	return Figure{Name: name, Unit: Milliseconds, Better: Lower, Label: label, Meaning: meaning, dist: dist}
 }
 
-// Share is a ratio of counts; of nothing there is none.
+// Share is a ratio of counts; without a count there is no ratio.
 func Share(n, of int) Value {
 	if of == 0 {
 		return Value{}

@@ -30,7 +30,7 @@ type Value struct {
 // statistics are those that a key may begin with besides percentiles.
 var statistics = []string{"mean", "median", "std", "min", "max"}
 
-// Unknown is a key that means no figure.
+// Unknown is a key that names no figure.
 type Unknown struct {
 	Key     string
 	Nearest string // what may have been meant; empty: nothing is near
@@ -119,7 +119,7 @@ func (f *Figure) Stat(stat string) Ref {
 // At is a percentile of the figure.
 func (f *Figure) At(p float64) Ref { return Ref{Figure: f, Stat: stats.PercentileName(p), P: p} }
 
-// Percentile is the percentile the number stands on, which a run must have been asked to compute.
+// Percentile is the percentile that the number is, which a run must have been asked to compute.
 func (r Ref) Percentile() (float64, bool) {
 	return r.P, r.Stat == "median" || strings.HasPrefix(r.Stat, "p")
 }

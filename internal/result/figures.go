@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Figure is one number of a result, or a word that stands in its place.
+// Figure is one number of a result, or a word instead of it.
 type Figure struct {
 	Name  string  // a key of the catalogue, see figure.Find; what a tool called it where the catalogue has none
 	Value float64 // 0 for words; infinite where a tool printed more than a float can hold

@@ -157,8 +157,8 @@ func (f *Folder) environment(run *Run) error {
 	return f.writeJSON(EnvironmentFile, run.Environment)
 }
 
-// Finish closes the log and writes the result. What the log could not keep is told by run.Records
-// and by a note, not by an error: the result is complete without it.
+// Finish closes the log and writes the result. Records that the log could not keep are counted in run.Records and named
+// in a note; they are not an error, since the result is complete without them.
 func (f *Folder) Finish(run *Run) error {
 	if err := f.Log.Close(); err != nil {
 		run.Notes = append(run.Notes, f.redact(err.Error()))

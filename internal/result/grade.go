@@ -22,7 +22,7 @@ func (e *Entry) Grade() string {
 	return e.Context.Text("verdict")
 }
 
-// State is how a run of spate came to its end, empty for results of other tools.
+// State is how a run of spate ended, empty for results of other tools.
 func (e *Entry) State() string {
 	if e.Run != nil {
 		return string(e.Run.State)
@@ -30,7 +30,7 @@ func (e *Entry) State() string {
 	return e.Context.Text("state")
 }
 
-// Verdict is the grade as tables show it: a run that did not come to its end says so.
+// Verdict is the grade as tables show it; a run that did not finish has its state instead.
 func (e *Entry) Verdict() string { return VerdictText(e.Grade(), e.State()) }
 
 // VerdictText is a grade and a state in one cell.

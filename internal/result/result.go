@@ -22,7 +22,7 @@ import (
 // Schema is the version of result files this package writes. It reads every earlier one.
 const Schema = 1
 
-// State says how a run came to its end.
+// State says how a run ended.
 type State string
 
 // The states of a run.

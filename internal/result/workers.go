@@ -10,7 +10,7 @@ import (
 	"spate/internal/load/deal"
 )
 
-// WorkerState says how a worker of a run came to its end.
+// WorkerState says how a worker of a run ended.
 type WorkerState string
 
 // The states of a worker.

@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 )
 
-// NewID is eight digits nobody else has.
+// NewID is a random id of eight digits.
 func NewID() string {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -32,7 +32,7 @@ type Server struct {
 	Fresh bool   // unless this one wants a start of its own
 }
 
-// Watch looks at a run while it goes, and says when there is no use in going on.
+// Watch looks at a run while it runs, and says when it need not go on.
 type Watch interface {
 	// Record is told of every request that ended.
 	Record(r *call.Record) error

@@ -66,7 +66,7 @@ func Open(dir string) (*Work, error) {
 	return w, nil
 }
 
-// Close lets go of the folder.
+// Close releases the folder.
 func (w *Work) Close() error {
 	var err error
 	if w.log != nil {

@@ -32,7 +32,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Stats says how a Log fared. Accepted = Written + Missing + what is still on its way.
+// Stats counts the records of a Log. Accepted = Written + Missing + what is not written yet.
 type Stats struct {
 	Accepted int64         `json:"accepted"`
 	Written  int64         `json:"written"`             // in the file, each by a finished write(2)

@@ -120,7 +120,7 @@ func (s *Spill) Size() int64 {
 	return int64(s.size)
 }
 
-// Close lets go of everything. Nothing can be read afterwards.
+// Close releases everything. Nothing can be read afterwards.
 func (s *Spill) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 // certLasts is how long a certificate made here is good for.
 const certLasts = 365 * 24 * time.Hour
 
-// NewToken is a word nobody can guess.
+// NewToken makes a random token.
 func NewToken() string {
 	var b [24]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -192,7 +192,7 @@ func Ask[M any, P interface {
 	return wire.Decode(msg.Data, answer)
 }
 
-// Tell sends a message that nobody answers.
+// Tell sends a message without waiting for an answer.
 func (l *Link) Tell(subject string, m wire.Message) error {
 	data, err := wire.Encode(m)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"spate/internal/fleet/clock"
 )
 
-// Protocol is the number of this language; who speaks another one is refused by name.
+// Protocol is the version of these messages; a worker with another version is refused, with its name.
 const Protocol = 1
 
 // Bounds on what is taken from others.
@@ -83,7 +83,7 @@ const Files = "spate-files"
 
 func inRun(run, what string) string { return root + ".run." + run + "." + what }
 
-// Part is a part's number as it stands in subjects.
+// Part is a part's number as subjects have it.
 func Part(n int) string { return fmt.Sprintf("%05d", n) }
 
 // PartOf is the number of the part whose subject this is.

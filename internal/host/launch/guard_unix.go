@@ -25,5 +25,5 @@ func endGroup(pid int, force bool) {
 	_ = syscall.Kill(-pid, sig) // it may be gone
 }
 
-// Guard does nothing here: only Linux hands orphans to a process that asks for them.
+// Guard does nothing here: only Linux lets a process become the parent of orphans.
 func Guard([]string) int { return 2 }

@@ -322,7 +322,7 @@ func (s *Server) Ended() <-chan struct{} { return s.first }
 // PID is the server's first process.
 func (s *Server) PID() int { return s.main }
 
-// Died is the failure of a server that ended although nobody stopped it; nil while it runs.
+// Died is the failure of a server that ended by itself; nil while it runs.
 func (s *Server) Died() *Failure {
 	if how := s.how(); how != "" {
 		f := s.failure(errors.New(how))

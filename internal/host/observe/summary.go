@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Summary is what was seen during the measured part of a run. Nil is "not told".
+// Summary is what was seen during the measured part of a run. Nil is "not reported".
 type Summary struct {
 	FromMS  float64 `json:"from_ms"` // the window, on the run's clock
 	ToMS    float64 `json:"to_ms"`

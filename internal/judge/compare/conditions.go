@@ -121,7 +121,7 @@ func mostly(from map[string]int) string {
 	return best
 }
 
-// told are the settings that results of other tools are compared by, as far as both tell them.
+// told are the settings that results of other tools are compared by, as far as both have them.
 var told = []string{"model", "dataset", "num_prompts", "request_rate", "max_concurrency", "input_len", "output_len"}
 
 // contextDifferences compares what is known around figures where at least one result is not spate's own.

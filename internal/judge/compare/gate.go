@@ -88,8 +88,8 @@ type Gate struct {
 	Why    string `json:"why"` // one line
 }
 
-// Hold decides over every metric, and notes it there. Without thresholds nothing may be worse. With
-// strict, what cannot be told fails too.
+// Hold decides whether each metric passes, and notes it there. Without thresholds no metric may be worse. With strict,
+// a metric without a verdict fails, too.
 func (r *Report) Hold(ts Thresholds, strict bool) {
 	g := &Gate{}
 	var failed, unsure []string

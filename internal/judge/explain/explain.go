@@ -46,7 +46,7 @@ const (
 	Low    Confidence = "low"
 )
 
-// Cause is one thing that limited a run or bent its figures.
+// Cause is one thing that limited a run or made its figures wrong.
 type Cause struct {
 	Name       string     `json:"cause"`
 	Kind       Kind       `json:"kind"`

@@ -46,7 +46,7 @@ func Detailed(recs []call.Record, run Run) Detail {
 	return d
 }
 
-// FirstErrors quotes at most so many requests that did not succeed, in dispatch order.
+// FirstErrors quotes the first requests that did not succeed, in dispatch order.
 func FirstErrors(set call.Set, most int) []string {
 	var out []string
 	z := summarizer{set: set}

@@ -27,7 +27,7 @@ const (
 	messageBatch      = 3
 )
 
-// Read hands the rows to yield until there are no more or it says that it wants none.
+// Read calls yield with each row until there are no more or yield returns false.
 func Read(r io.ReaderAt, size int64, yield func(row map[string]any) bool) error {
 	d := &decoder{in: r, size: size, dictionaries: map[int64][]any{}, made: expansion{fine: fileFine}}
 	return d.read(yield)

@@ -38,7 +38,7 @@ func (p Part) Split() bool { return p.Of > 0 }
 // String names the part for people, who count from 1.
 func (p Part) String() string { return fmt.Sprintf("%d of %d", p.Index+1, p.Of) }
 
-// Share is the part of a load with so many slots, or without a cap where that is 0.
+// Share is the part of a load with this many slots, or without a cap where that is 0.
 func (p Part) Share(slots int) Share {
 	if p.Of < 1 {
 		p = Part{Of: 1}
@@ -53,7 +53,7 @@ func (p Part) Share(slots int) Share {
 // Nobody is the share of who deals a load out and sends nothing of it.
 func Nobody() Share { return Share{part: Part{Index: 1, Of: 2}, units: 1} }
 
-// Share is what a part comes to.
+// Share is the size of a part.
 type Share struct {
 	part   Part
 	units  int

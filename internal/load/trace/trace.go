@@ -100,7 +100,7 @@ func (r *Row) Sizes(chunk int) []int {
 // Tokens is how long the prompt is that the blocks make.
 func (r *Row) Tokens(chunk int) int { return min(r.In, len(r.Blocks)*chunk) }
 
-// Named gives rows without blocks blocks that nobody else has, so that their prompts share nothing.
+// Named gives rows without blocks their own unique blocks, so that their prompts share nothing.
 func Named(rows []Row, chunk int) {
 	for i := range rows {
 		if rows[i].Blocks != nil {

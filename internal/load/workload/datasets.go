@@ -45,7 +45,7 @@ var datasets = []Dataset{
 	repetitionDataset, specBenchDataset, speedBenchDataset, timedTraceDataset, sharedDataset, multiTurnDataset, agenticDataset, mooncakeDataset,
 }
 
-// Settings are what datasets can be told, each in its own words.
+// Settings are the settings of all datasets, one field for each.
 type Settings struct {
 	Random           Random           `json:"random"`
 	Sonnet           Sonnet           `json:"sonnet"`
@@ -86,7 +86,7 @@ func (r *Run) Resolve(name string) {
 	}
 }
 
-// Fill puts what the settings of the configuration's dataset come to into it.
+// Fill sets the values that follow from the settings of the configuration's dataset.
 func (r *Run) Fill(c *Config) {
 	if d := lookup(c.Dataset); d != nil {
 		d.fill(c, r)
@@ -144,7 +144,7 @@ func lookup(name string) *Dataset {
 	return nil
 }
 
-// Check says that nobody has a dataset of that name, and which name is nearest.
+// Check says that there is no dataset of that name, and which name is nearest.
 func Check(name string) error {
 	if now, ok := renamed[name]; ok {
 		name = now

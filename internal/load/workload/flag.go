@@ -46,7 +46,7 @@ const (
 	outputLen = "output-len"
 )
 
-// SetLengths hands lengths that were asked for whichever the dataset to every dataset, as vLLM does.
+// SetLengths sets lengths that were given for any dataset on every dataset, as vLLM does.
 func (s *Settings) SetLengths(in, out *int) {
 	for _, f := range s.Flags() {
 		n := map[string]*int{inputLen: in, outputLen: out}[f.Like]

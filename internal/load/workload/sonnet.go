@@ -38,7 +38,7 @@ var sonnetDataset = Dataset{
 	},
 }
 
-// Sonnet configures prompts made of verse lines.
+// Sonnet configures prompts that consist of lines of verse.
 type Sonnet struct {
 	InputLen  int `json:"input_len"`
 	OutputLen int `json:"output_len"`

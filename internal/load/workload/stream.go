@@ -163,7 +163,7 @@ func (s *Stream) Fill(ctx context.Context) error {
 	}
 }
 
-// Next hands out the next request; io.EOF follows the last. It starts the workers, under its own
+// Next returns the next request; io.EOF follows the last. It starts the workers, under its own
 // ctx, if Start has not.
 func (s *Stream) Next(ctx context.Context) (call.Request, error) {
 	s.Start(ctx)

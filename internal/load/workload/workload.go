@@ -16,7 +16,7 @@ import (
 	"spate/internal/load/rows"
 )
 
-// Source hands out requests in order; io.EOF ends them.
+// Source returns requests in order; io.EOF ends them.
 type Source interface {
 	Next(ctx context.Context) (call.Request, error)
 }

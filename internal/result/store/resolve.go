@@ -43,7 +43,7 @@ func (f *Finder) Resolve(ctx context.Context, refs []string) ([]result.Entry, er
 	return out, nil
 }
 
-// Close lets go of the store, if it was needed.
+// Close closes the store, if it was needed.
 func (f *Finder) Close() error {
 	if f.store == nil {
 		return nil

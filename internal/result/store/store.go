@@ -68,7 +68,7 @@ func Open(ctx context.Context, where string) (*Store, error) {
 // Place says where the store is, for people.
 func (s *Store) Place() string { return s.place }
 
-// Close lets go of the store.
+// Close closes the store.
 func (s *Store) Close() error {
 	if err := s.db.Close(); err != nil {
 		return fmt.Errorf("close store %s: %w", s.place, err)

@@ -50,7 +50,7 @@ func Terminal(s string) string {
 // Line is Terminal for one line: a cell of a table, a name in a sentence.
 func Line(s string) string { return Terminal(strings.Join(strings.Fields(s), " ")) }
 
-// XML is text that may stand in XML, SVG included, once its markup is escaped.
+// XML is text that is valid in XML and SVG once its markup is escaped.
 func XML(s string) string { return Line(s) }
 
 // Raw is a text that HTML fills in as it is: styles and scripts of our own, JSON without <, > and &.

@@ -30,7 +30,7 @@ func (m missing) Unwrap() error        { return m.error }
 // Missing says that what a user named is not there; errors.Is finds fs.ErrNotExist in it.
 func Missing(format string, args ...any) error { return missing{fmt.Errorf(format, args...)} }
 
-// Open opens a regular file of at most so many bytes; Unbounded is without a limit.
+// Open opens a regular file of at most this many bytes; Unbounded is without a limit.
 func Open(path string, most int64) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err != nil {

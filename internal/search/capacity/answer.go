@@ -12,7 +12,7 @@ import (
 	"spate/internal/settings/config"
 )
 
-// Verdict is what kind of answer a search came to.
+// Verdict is the kind of answer of a search.
 type Verdict string
 
 // Verdicts.
@@ -23,7 +23,7 @@ const (
 	CannotTell Verdict = "cannot tell" // between the two ends
 )
 
-// Answer is what a search came to.
+// Answer is the outcome of a search.
 type Answer struct {
 	By         By           `json:"by"`
 	Objectives []string     `json:"objectives"`

@@ -66,7 +66,7 @@ func (a *Answer) Text() string {
 	return b.String()
 }
 
-// Smallest is how many requests the shortest probe had that came to its end.
+// Smallest is how many requests the shortest complete probe had.
 func (a *Answer) Smallest() int {
 	n := math.MaxInt
 	for _, l := range a.Levels {

@@ -13,9 +13,8 @@ import (
 	"spate/internal/settings/config"
 )
 
-// Watch follows a probe while it goes, and says when there is no use in going on: its queue grows, or
-// so many requests have broken a bound that the rest cannot make up for it. It may be told from
-// several goroutines.
+// Watch follows a probe and says when it need not go on: its queue grows, or too many requests have broken a bound for
+// the rest to make up for it. Its methods may be called from several goroutines.
 type Watch struct {
 	objectives []figure.Objective
 	requests   int  // the probe will make; 0: unknown
@@ -30,7 +29,7 @@ type Watch struct {
 	full   bool // the reason is a growing queue
 }
 
-// NewWatch watches a probe of so many requests.
+// NewWatch watches a probe of this many requests.
 func NewWatch(objectives []figure.Objective, by By, requests int) *Watch {
 	return &Watch{objectives: objectives, requests: requests, open: by == Rate, broken: make([]int, len(objectives))}
 }

@@ -50,8 +50,8 @@ func Alike(history []Trial) (trials []*Trial, share float64) {
 	return trials, share
 }
 
-// Importance weighs the parameters by trials that are alike, the heaviest first. Scores count by rank, so that one
-// very bad trial does not speak for all. With few trials the intervals are wide.
+// Importance says how much each parameter mattered among comparable trials, the most important first. Scores count by
+// rank, so that one very bad trial does not decide alone. With few trials the intervals are wide.
 func Importance(space *Space, history []Trial, seed uint64) []Weight {
 	trials, _ := Alike(history)
 	if len(trials) < EnoughToWeigh {

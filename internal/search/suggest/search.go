@@ -59,7 +59,7 @@ func Better(a, b *Trial) int {
 	return cmp.Compare(b.Score, a.Score)
 }
 
-// Grid tries every combination, numbers at so many places each.
+// Grid tries every combination, with this many values of each number.
 func Grid(space *Space, places int) Strategy { return &grid{space: space, points: space.grid(places)} }
 
 type grid struct {
@@ -102,8 +102,8 @@ func (r *random) Next(history []Trial) (Proposal, bool) {
 	return Proposal{}, false
 }
 
-// First tries a list of settings before it asks another strategy: the default, then what a simulator
-// thinks well of.
+// First tries a list of settings before it asks another strategy: the default, then those a simulator predicts to be
+// good.
 func First(space *Space, list []Settings, then Strategy) Strategy { return &first{space, list, then} }
 
 type first struct {

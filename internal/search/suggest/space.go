@@ -108,7 +108,7 @@ func (s *Space) Allowed(set Settings) error {
 	return s.Allow(set)
 }
 
-// Defaults are the settings nobody changed. Parameters without a default are left out.
+// Defaults are the default settings. Parameters without a default are left out.
 func (s *Space) Defaults() Settings {
 	out := Settings{}
 	for i := range s.Params {

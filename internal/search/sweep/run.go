@@ -32,7 +32,7 @@ type Row struct {
 	Left    time.Duration // what the rest may take, judging by this sitting; 0: unknown
 }
 
-// Outcome is what a sitting came to.
+// Outcome is what one call of Run did.
 type Outcome struct {
 	Entries []result.Entry // every result of the sweep, in the order of the plan's points
 	Failed  []Row

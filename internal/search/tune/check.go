@@ -20,8 +20,8 @@ type RuleError struct{ Line string }
 // Error is what the server would say.
 func (e *RuleError) Error() string { return e.Line }
 
-// Forbidden says why a server would not start with some settings, in the server's own words where they are
-// known; nil when nothing speaks against it. The default is never forbidden: it is what is compared with.
+// Forbidden says why a server would not start with some settings, with the server's own message where it is known; nil
+// when it would start. The default is never forbidden, since the others are compared with it.
 func (f *File) Forbidden(set suggest.Settings) error {
 	if f.isDefault(set) {
 		return nil

@@ -75,7 +75,7 @@ type Workload struct {
 	Args   []string `json:"bench"`
 }
 
-// Objective is what is to be as good as possible.
+// Objective is the figure that is optimized.
 type Objective struct {
 	Metric  string `json:"metric"` // a figure's vLLM name, or cost
 	PerGPU  bool   `json:"per_gpu,omitempty"`

@@ -19,7 +19,8 @@ import (
 	"spate/internal/view/page"
 )
 
-// NewReport is what a search came to, with why the winner wins. predicted says by which simulator; empty: it was measured.
+// NewReport makes the report of a search, with why the winner wins. predicted says by which simulator; empty: it was
+// measured.
 func NewReport(t *Tuner, d *Folder, predicted string) (*Report, error) {
 	r := &Report{Outcome: t.Conclude(d.History), Predicted: predicted, history: d.History}
 	if r.Winner == nil {

@@ -10,7 +10,7 @@ import (
 	"spate/internal/search/suggest"
 )
 
-// Outcome is what a search came to.
+// Outcome is the result of a search.
 type Outcome struct {
 	File     *File            `json:"-"`
 	Knee     *KneeFound       `json:"knee,omitempty"`
@@ -124,7 +124,7 @@ func (t *Tuner) Winner(history []Observation) *Observation {
 	return best
 }
 
-// Conclude says what a history came to.
+// Conclude computes the outcome of a history.
 func (t *Tuner) Conclude(history []Observation) *Outcome {
 	out := &Outcome{File: t.File, Trials: trialsOf(history), Rate: t.rate(history), SpentS: spent(history)}
 	if t.File.AtKnee {
@@ -180,7 +180,7 @@ func (out *Outcome) weigh(space *suggest.Space, trials []Observation, seed uint6
 	}
 }
 
-// WhatMattered says why nothing is told of how much each flag mattered; empty when it is.
+// WhatMattered says why it is not reported how much each flag mattered; empty when it is.
 func (out *Outcome) WhatMattered() string {
 	if len(out.Weights) > 0 {
 		return ""

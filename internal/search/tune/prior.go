@@ -23,14 +23,14 @@ const (
 // where it is a little wrong, what lies on the very edge of them fails.
 var margins = []float64{0.15, 0, 0.3, 0.5, 0.05, 0.2, 0.1, 0.4}
 
-// Advice is what a simulator thinks of many settings, asked once. What of it is tried next follows from what was
+// Advice is what a simulator predicts for many settings, computed once. Which of them is tried next depends on what was
 // measured since: see Tuner.advised.
 type Advice struct {
 	Pool  []Advised `json:"pool"`
 	Speed float64   `json:"speed"` // of the server, times the simulated one
 }
 
-// Advised is what a simulator thinks of one setting: the figures that the file judges by.
+// Advised is what a simulator predicts for one setting: the figures that the file judges by.
 type Advised struct {
 	Settings suggest.Settings `json:"settings"`
 	Runs     []Measured       `json:"runs"`

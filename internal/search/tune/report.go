@@ -196,7 +196,7 @@ func (f *File) cost(o *Observation) float64 {
 	return f.Price * float64(f.GPUs(o.Settings)) / 3600 / sumFigures(o, "output_throughput") * 1e6
 }
 
-// Place is where a trial lies on a frontier, in words.
+// Place describes in words where a trial is on a frontier.
 func (f *File) Place(o *Observation) string {
 	gpus := float64(f.GPUs(o.Settings))
 	text := fmt.Sprintf("%.4g output tokens per second and GPU at a p99 TTFT of %.4g ms", sumFigures(o, "output_throughput")/gpus, sumFigures(o, frontierLatency))

@@ -377,5 +377,5 @@ func (f *File) Space() *suggest.Space {
 	return s
 }
 
-// Defaults are the settings nobody changed.
+// Defaults are the default settings.
 func (f *File) Defaults() suggest.Settings { return f.space().Defaults() }

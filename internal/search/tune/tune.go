@@ -117,7 +117,7 @@ type Runner interface {
 	Try(ctx context.Context, step Step) (Observation, error)
 }
 
-// Score is what an objective and constraints make of the figures of one or more workloads.
+// Score is the value of the objective, and whether the constraints are met, for one or more workloads.
 func (f *File) Score(o *Observation) {
 	logs, weights := 0.0, 0.0
 	negative := false

@@ -22,7 +22,7 @@ type Options struct {
 	Parallel int
 }
 
-// Outcome is what searches of one scenario came to.
+// Outcome counts the results of the searches of one scenario.
 type Outcome struct {
 	Scenario
 	Truth     Truth   `json:"truth"`

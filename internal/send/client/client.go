@@ -220,7 +220,7 @@ func (c *Client) Prepare(r *call.Request) error {
 	return err
 }
 
-// SetBody changes what stands in requests that are prepared from now on. No request may be under way.
+// SetBody changes the body fields of requests that are prepared from now on. No request may be in flight.
 func (c *Client) SetBody(b protocol.Body) { c.cfg.Body = b }
 
 // Warm opens connections ahead of the run, n over all targets, and finds out from connections that were used already

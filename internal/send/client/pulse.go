@@ -7,7 +7,7 @@ import (
 	"spate/internal/call"
 )
 
-// Pulse tells of answers while they come, for a view of the run: figures are made of records alone.
+// Pulse counts answers while they arrive, for the live view of the run; figures are computed from records only.
 type Pulse struct {
 	// Tokens are those of measured answers that are still coming: as many as their messages say they
 	// carry, else one a message.

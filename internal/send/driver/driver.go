@@ -140,7 +140,7 @@ func newFeed(src workload.Source, limit, ahead int) *feed {
 	return &feed{source: src, limit: limit, ready: make(chan call.Request, ahead), primed: make(chan struct{}), taken: make(chan struct{}, 1)}
 }
 
-// Run sends the whole plan and returns when the last record has been handed to the sink.
+// Run sends the whole plan and returns when the sink has the last record.
 func Run(ctx context.Context, cfg Config) (Result, error) {
 	if cfg.Live == nil {
 		cfg.Live = &Live{}

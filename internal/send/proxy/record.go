@@ -225,7 +225,7 @@ func (p *Proxy) note(err error) {
 	p.writeErr = errors.Join(p.writeErr, err)
 }
 
-// Err is what went wrong with the trace so far; requests are handed on all the same.
+// Err is the first error of writing the trace; requests are still passed on.
 func (p *Proxy) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

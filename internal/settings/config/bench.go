@@ -18,7 +18,7 @@ import (
 	"spate/internal/send/protocol"
 )
 
-// Bench is everything a `spate bench` run can be told. A nil pointer, an empty string or an empty
+// Bench holds all settings of a `spate bench` run. A nil pointer, an empty string or an empty
 // list means "not set", what vLLM calls None.
 type Bench struct {
 	Target  Target  `json:"target"`
@@ -76,7 +76,7 @@ type Target struct {
 	Profile          bool          `json:"profile"`
 }
 
-// Backend names the protocol spoken to the server, as package protocol lists them.
+// Backend names the protocol of the server, as package protocol lists them.
 type Backend string
 
 // Backends named here.
@@ -123,7 +123,7 @@ type Model struct {
 	LoRAWeights       []float64 `json:"lora_weights,omitempty"` // of the modules, in their order; none: all alike
 }
 
-// Assign says how LoRA modules are handed to requests.
+// Assign says how LoRA modules are assigned to requests.
 type Assign string
 
 // Assignments.
@@ -163,7 +163,7 @@ func (b *Bench) Arrivals(n int, times func() ([]time.Duration, error)) *schedule
 	return r
 }
 
-// Body says what stands in each request beside the prompt.
+// Body says what each request has besides the prompt.
 type Body struct {
 	IgnoreEOS         bool            `json:"ignore_eos"` // after Resolve: with vLLM's rule for random applied
 	Logprobs          *int            `json:"logprobs"`
@@ -182,7 +182,7 @@ type Body struct {
 	PromptTokenIDs    bool            `json:"prompt_token_ids"`               // send token ids instead of text
 }
 
-// Dataset says what prompts are made of.
+// Dataset says where prompts come from.
 type Dataset struct {
 	Name             string  `json:"name"`
 	Path             string  `json:"path,omitempty"`
@@ -224,7 +224,7 @@ const (
 	HTTP2  HTTPVersion = "2"
 )
 
-// HTTPClient picks the code that speaks HTTP.
+// HTTPClient chooses the HTTP implementation.
 type HTTPClient string
 
 // HTTP clients.

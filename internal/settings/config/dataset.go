@@ -32,7 +32,7 @@ func (b *Bench) run() *workload.Run {
 	}
 }
 
-// Fill puts what the dataset's own settings come to into the configuration of a workload.
+// Fill sets the values that follow from the dataset's own settings in the configuration of a workload.
 func (b *Bench) Fill(w *workload.Config) { b.run().Fill(w) }
 
 // SelfTimed reports whether requests go at the dataset's own times.

@@ -26,8 +26,7 @@ type Line struct {
 	WhyB        string   `json:"b_is,omitempty"`
 }
 
-// Of says in whose words a result is: the tool that printed it, or the dialect a run of spate was told to
-// speak.
+// Of returns the tool whose definitions a result follows: the one that printed it, or the dialect of a run of spate.
 func Of(e *result.Entry) Name {
 	if e.Run != nil {
 		if name, err := Parse(e.Setting("compat")); err == nil {

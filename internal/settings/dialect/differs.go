@@ -10,8 +10,8 @@ import (
 	"spate/internal/judge/metrics"
 )
 
-// Differs says where a tool's definitions bend the numbers of this very run, each with the honest figure
-// beside it.
+// Differs says where a tool's definitions make the numbers of this run misleading, each with the figure by spate's
+// definition.
 func (n Name) Differs(run *Run) []string {
 	f := n.figures(run)
 	s := &run.Summary
@@ -164,7 +164,7 @@ func Keys() []string {
 	return out
 }
 
-// Why is the definition of a figure under a tool, in words.
+// Why describes a tool's definition of a figure.
 func (n Name) Why(key string) string {
 	about := map[string]map[Name]string{
 		"ttft": {VLLM: "to the first message with choices", VLLM10: "to the first message with choices", VLLM6: "to the first message with a text", SGLang: "to the first message with a text", LMDeploy: "to the first message with a text", Backprop: "to the first message of any kind"},

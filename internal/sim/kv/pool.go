@@ -63,7 +63,7 @@ func (p *Pool) Reset() {
 // Total is the number of blocks.
 func (p *Pool) Total() int { return len(p.blocks) }
 
-// Free is the number of blocks nobody holds, cached ones included.
+// Free is the number of blocks that no request uses, cached ones included.
 func (p *Pool) Free() int { return p.free }
 
 // Cached is the number of blocks that can be hit.

@@ -28,7 +28,7 @@ type Device struct {
 	Network   float64 `json:"network,omitempty"` // to another node
 }
 
-// Efficiency is what an engine makes of the datasheet: the parameters that calibration fits.
+// Efficiency is how much of the datasheet's figures an engine reaches: the parameters that calibration fits.
 type Efficiency struct {
 	Memory      float64 `json:"memory"`    // share of the bandwidth, 0.4 to 1
 	Compute     float64 `json:"compute"`   // share of the peak rate in matrix products, 0.3 to 0.8

@@ -33,7 +33,7 @@ type Config struct {
 	Trace func(engine int, b *sim.Batch, start, end time.Duration)
 }
 
-// Answers says how long answers are and what they are made of.
+// Answers says how long answers are and which tokens they have.
 type Answers struct {
 	Len        int     // tokens after which an answer ends by itself; 0: at its limit; ignore_eos overrides it
 	Vary       float64 // makes Len uniform in [1-Vary, 1+Vary] times itself

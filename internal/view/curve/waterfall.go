@@ -26,7 +26,7 @@ type Waterfall struct {
 	Total int // requests; more than there are bars when not all are drawn
 }
 
-// Requests draws at most so many requests. Where there are more, neighbours are drawn as one: the one that
+// Requests draws at most this many requests. Where there are more, neighbours are drawn as one: the one that
 // failed or, where none did, the one that took longest, so that what stands out is never lost.
 func Requests(recs []call.Record, run metrics.Run, most int) Waterfall {
 	all := measured(recs)

@@ -95,7 +95,7 @@ func (p *Progress) SetWaiting(n int) { p.waiting.Store(int64(n)) }
 // Sent counts a request that left.
 func (p *Progress) Sent() { p.sent.Add(1) }
 
-// SetSent says how many requests others have let go.
+// SetSent says how many requests others have sent.
 func (p *Progress) SetSent(n int) { p.sent.Store(int64(n)) }
 
 // Record counts a request that ended.
@@ -142,7 +142,7 @@ func record(h *hdrhistogram.Histogram, d time.Duration) {
 	}
 }
 
-// Snapshot is the run as it stands at now, an offset on the run's clock.
+// Snapshot is the state of the run at now, an offset on the run's clock.
 func (p *Progress) Snapshot(now time.Duration) Snapshot {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"spate/internal/safe/escape"
 )
 
-// Snapshot is a run as it stands at one moment.
+// Snapshot is the state of a run at one moment.
 type Snapshot struct {
 	Phase    string // warm-up, measuring, draining ...
 	Done     int    // requests that ended, whatever their fate

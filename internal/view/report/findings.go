@@ -68,7 +68,7 @@ func Text(w io.Writer, run *result.Run) error {
 // Run prints the block that a run was asked to print.
 func Run(w io.Writer, run *result.Run) error { return Block(w, BlockOf(run)) }
 
-// Predicted prints a run that nobody measured: vLLM's block and the rows of its tenants.
+// Predicted prints a predicted run: vLLM's block and the rows of its tenants.
 func Predicted(w io.Writer, run *result.Run) error {
 	s := new(sheet)
 	tenants(s, run)

@@ -16,8 +16,7 @@ import (
 var narrow = Columns(figure.Ref.Short, "completed", "failed", "request_throughput", "output_throughput", "mean_ttft_ms", "p99_ttft_ms",
 	"mean_tpot_ms", "p99_tpot_ms", "mean_itl_ms", "p99_itl_ms", "duration")
 
-// Text writes the results as a table that fits into so many columns of a terminal, and how many figures are
-// not in it.
+// Text writes the results as a table that fits into a terminal of this width, and how many figures are not in it.
 func Text(w io.Writer, set []result.Entry, width int) error {
 	g, err := New(set, Options{})
 	if err != nil {
