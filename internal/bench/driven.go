@@ -24,6 +24,9 @@ func (s *session) driven(ctx context.Context, cfg driver.Config) (driver.Result,
 		Clock: s.clock, Sink: recorder.Tee(cfg.Sink, begins), Live: cfg.Live, Row: s.rows.set, Stop: cfg.Stop, Began: begins.at,
 		Grace: s.Config.Load.GracePeriod, Idle: s.idlePart, Lost: s.lost,
 	}
+	if s.folder != nil {
+		in.Folder = s.folder.Dir
+	}
 	for _, t := range s.tenants {
 		in.Bodies = append(in.Bodies, t.target.client.Body)
 		in.Grace = max(in.Grace, t.Config.Load.GracePeriod)

@@ -57,6 +57,7 @@ type DriveInput struct {
 	Until  time.Duration             // sending ends so long after the start; 0: when all is sent
 	Grace  time.Duration             // for what is in flight then; negative: for ever
 	Bodies []protocol.Body           // for the workers' Job
+	Folder string                    // of the run; empty: it has none
 	// Idle reports a part that has nothing to send.
 	Idle func(deal.Part) bool
 	// Lost are the records of what was due from a worker that is gone, and of which no record came.

@@ -104,7 +104,7 @@ settings that meet an objective.`,
 		return console.Usage(cmd.CommandPath(), err)
 	})
 	root.AddCommand(
-		newBench(p), newDemo(p), newSweep(p), newCapacity(p), newLaunch(p), newRecord(p),
+		newBench(p), newDemo(p), newSweep(p), newCapacity(p), newLaunch(p), newRecord(p), newWorker(p), newFleet(p),
 		newReport(p), newCompare(p), newExplain(p), newExplainDiff(p), newStoreCommand(p),
 		newPredict(p), newPlan(p), newCalibrateEngine(p), newSim(p),
 		newTune(p),

@@ -17,7 +17,7 @@ const helpWidth = 100
 // commandGroups are the parts of `spate --help`, and which commands stand in each. A test fails for a command that
 // stands in none.
 var commandGroups = []struct{ id, title, commands string }{
-	{"measure", "Measure:", "bench demo sweep capacity launch record"},
+	{"measure", "Measure:", "bench demo sweep capacity launch record worker fleet"},
 	{"results", "Results:", "report compare explain explain-diff import store list show tag rm export"},
 	{"predict", "Predict:", "predict plan calibrate sim"},
 	{"tune", "Tune:", "tune"},

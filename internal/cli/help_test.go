@@ -12,7 +12,7 @@ import (
 )
 
 // verbs are the words a command's line in the help may begin with.
-const verbs = " Check Compare Convert Count Explain Export Find Fit Import Label List Make Measure Predict Print Read Record Remove Serve Show Start Turn Write "
+const verbs = " Check Compare Convert Count Explain Export Find Fit Import Label List Make Measure Predict Print Read Record Remove Serve Show Start Turn Write Run Finish End Send "
 
 // ownSets are the flags of the commands that take those of bench, too.
 func ownSets() map[string]*pflag.FlagSet {

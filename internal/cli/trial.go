@@ -12,6 +12,7 @@ import (
 	"spate/internal/host/launch"
 	"spate/internal/result"
 	"spate/internal/result/store"
+	"spate/internal/settings/config"
 	"spate/internal/trial"
 	"spate/internal/trial/executor"
 	"spate/internal/trial/series"
@@ -25,10 +26,14 @@ const settleFor = 20 * time.Second
 
 // measured makes runs on servers, each as `spate bench` does; stop ends them.
 func measured(p Process, stop <-chan struct{}) *executor.Measured {
-	return &executor.Measured{
+	m := &executor.Measured{
 		Version: Version, Getenv: p.Getenv, Home: p.Home(), ReadFile: p.ReadFile, Stderr: p.Stderr, View: p.View, Stop: stop,
 		Note: p.Note, Show: series.Printer(p),
 	}
+	m.Fleet = func(ctx context.Context, cfg *config.Bench) (executor.Drive, func(), error) {
+		return openFleet(ctx, p, cfg, func(format string, args ...any) { m.Note("fleet: "+format, args...) })
+	}
+	return m
 }
 
 // launched makes runs on servers that it starts. What protects them is said once.

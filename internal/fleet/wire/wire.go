@@ -33,11 +33,9 @@ const (
 
 const root = "spate.v1"
 
-// Subjects. A name within one was checked by Name.
-const (
-	Who   = root + ".who"   // asked with a reply address: every worker answers with its Hello
-	Clock = root + ".clock" // not used by itself, see ClockOf
-)
+// Who is asked with a reply address: every worker answers with its Hello. This and what follows are subjects; a name
+// within one was checked by Name.
+const Who = root + ".who"
 
 // WorkerJob is where a worker is given a Job; it answers with an Answer.
 func WorkerJob(worker string) string { return root + ".worker." + worker + ".job" }
@@ -236,8 +234,8 @@ type Job struct {
 	Worker   string          `json:"worker"`            // what its records are signed with
 	Config   json.RawMessage `json:"config"`            // settings without secrets
 	Secrets  bool            `json:"secrets,omitempty"` // there are some, to be asked for
+	Sealed   json.RawMessage `json:"sealed,omitempty"`  // where there are none: what package parcel keeps beside the settings
 	Files    []File          `json:"files,omitempty"`
-	Params   json.RawMessage `json:"params,omitempty"` // what package bench wants to be the same everywhere
 }
 
 // File is a file that the settings name.

@@ -33,6 +33,7 @@ type Bench struct {
 	Observe Observe `json:"observe"`
 	Launch  Launch  `json:"launch,omitzero"`
 	Repeat  Repeat  `json:"repeat,omitzero"`
+	Fleet   Fleet   `json:"fleet,omitzero"`
 
 	// Tenants are the workloads of a run that has several; then what is said of one above is what they
 	// amount to together, see JoinTenants.

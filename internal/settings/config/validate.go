@@ -44,6 +44,7 @@ func (b *Bench) Validate() error {
 	b.checkOutput(c)
 	b.checkSim(c)
 	b.checkRepeat(c)
+	b.checkFleet(c)
 	b.checkObserve(c)
 	if len(c.found) == 0 {
 		return nil

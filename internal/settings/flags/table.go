@@ -28,6 +28,7 @@ const (
 	GroupObserve Group = "observe"
 	GroupSim     Group = "sim"
 	GroupRepeat  Group = "repeat"
+	GroupFleet   Group = "fleet"
 	GroupGeneral Group = "general"
 	GroupLater   Group = "later"
 )
@@ -48,6 +49,7 @@ var groups = []struct {
 	{GroupObserve, "what is sampled during the run"},
 	{GroupSim, "the embedded server"},
 	{GroupRepeat, "several runs, and how they compare"},
+	{GroupFleet, "load from several processes or hosts"},
 	{GroupGeneral, "flags about flags"},
 	{GroupLater, "known, not supported"},
 }
@@ -111,7 +113,7 @@ func table(b *config.Bench) []*Def {
 	var all []*Def
 	for _, group := range [][]Def{
 		datasetFlags(b), targetFlags(b), modelFlags(b), loadFlags(b), bodyFlags(b),
-		clientFlags(b), outputFlags(b), checkFlags(b), observeFlags(b), simFlags(b), repeatFlags(b), laterFlags(), generalFlags(),
+		clientFlags(b), outputFlags(b), checkFlags(b), observeFlags(b), simFlags(b), repeatFlags(b), fleetFlags(b), laterFlags(), generalFlags(),
 	} {
 		for i := range group {
 			all = append(all, &group[i])

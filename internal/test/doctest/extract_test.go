@@ -21,7 +21,7 @@ var (
 	shellFence = regexp.MustCompile("^```(sh|bash|console)$")
 	anyFence   = regexp.MustCompile("^```")
 	inComment  = regexp.MustCompile(`^#\s+((?:spate|make|curl) .*)$`)
-	stray      = regexp.MustCompile(`^\s*(?:\$ )?spate (?:bench|sim|sweep|capacity|tune|plan|predict|calibrate|import|list|compare|report|explain|launch|record|dataset) `)
+	stray      = regexp.MustCompile(`^\s*(?:\$ )?spate (?:bench|sim|sweep|capacity|tune|plan|predict|calibrate|import|list|compare|report|explain|launch|record|dataset|worker|fleet) `)
 )
 
 // documents are the files with commands in them, by the pattern that finds them.

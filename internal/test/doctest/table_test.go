@@ -25,6 +25,8 @@ var ways = []way{
 	{`^go test .*-bench`, elsewhere, nil, "a benchmark of the source tree, not a command of the program"},
 	{`^spate calibrate-client --full`, parsed, nil, "takes five minutes; make bench runs it"},
 	{`^spate launch .*(docker|ssh|kubectl)`, parsed, nil, "needs another machine, Docker or Kubernetes"},
+	{`^(for|done|scp)\b`, elsewhere, nil, "needs ten hosts"},
+	{`^spate (fleet|worker) |--fleet`, parsed, nil, "needs a broker and workers as processes: TestAFleetOfItsOwn of internal/test/e2e has them"},
 	{`^spate (sim|record|launch) `, server, nil, "a server: it runs until it is interrupted"},
 	{`^spate calibrate spate-runs/`, whole, []int{1}, "1 says that every run was left out: on a busy machine they are INVALID"},
 	{`--slo|--strict|--max-regression|chat-slo|chat-and-batch`, whole, []int{3}, "3 says that an objective is not met or a run INVALID, which a busy machine decides"},

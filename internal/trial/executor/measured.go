@@ -43,9 +43,15 @@ type Measured struct {
 	Note   func(format string, args ...any) // told of what concerns the run as a whole
 	Show   func(w io.Writer, cfg *config.Bench, out *bench.Outcome) error
 
+	// Fleet finds the workers that are to send the load of a run whose settings want some; end lets go of them.
+	Fleet func(ctx context.Context, cfg *config.Bench) (drive Drive, end func(), err error)
+
 	Stop <-chan struct{}         // closed to end a run: requests in flight have --grace-period to finish
 	Hold func() (release func()) // called when there is something to write; nil: nobody wants to know
 }
+
+// Drive has a load sent by others.
+type Drive = func(context.Context, bench.DriveInput) (bench.Driven, error)
 
 var _ trial.Executor = (*Measured)(nil)
 
@@ -70,6 +76,14 @@ func (m *Measured) try(ctx context.Context, p *trial.Point, died <-chan struct{}
 	defer end()
 	var printed bytes.Buffer
 	job := m.job(p, &printed)
+	if cfg.Fleet.On() {
+		drive, let, err := m.Fleet(ctx, cfg)
+		if err != nil {
+			return nil, clean(cfg, err)
+		}
+		defer let()
+		job.Drive = drive
+	}
 	f := m.follow(ctx, p.Watch, died, &job)
 	out, err := bench.Run(f.ctx, job)
 	early := f.end()
