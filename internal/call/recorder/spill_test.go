@@ -59,6 +59,9 @@ func TestSpillRoundTrip(t *testing.T) {
 // 10 MB on disk and 80 MB as they are.
 func TestSpillMemory(t *testing.T) {
 	s := NewSpill(t.TempDir())
+	if s.limit > 64<<20 {
+		t.Errorf("a run holds %d bytes of records before it writes them out", s.limit)
+	}
 	s.limit = 1 << 20
 	defer func() { _ = s.Close() }()
 	heap := func() int64 {
