@@ -26,6 +26,7 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/call/recorder"
+	"spate/internal/judge/verdict"
 	"spate/internal/result"
 	"spate/internal/sim/serve"
 )
@@ -312,6 +313,12 @@ func lossTold(folder string) error {
 	measured := len(slices.DeleteFunc(recs, func(r call.Record) bool { return r.Phase != call.Measure }))
 	if told := int(run.Records.Missing); measured+told < run.Tally.Attempts {
 		return fmt.Errorf("%d attempts, %d of them on disk, and only %d are said to be missing", run.Tally.Attempts, measured, told)
+	}
+	for _, f := range run.Verdict.Findings {
+		n := run.Records.Missing
+		if f.Name == "record_log" && ((f.Level == verdict.OK) != (n == 0) || n > 0 && !strings.HasPrefix(f.Sentence, fmt.Sprintf("%d records ", n))) {
+			return fmt.Errorf("%d records are missing, and the verdict says: %s", n, f.Sentence)
+		}
 	}
 	return nil
 }
