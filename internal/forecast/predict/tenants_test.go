@@ -64,7 +64,9 @@ func TestOneTenantIsAPlainRun(t *testing.T) {
 func TestTenantsArePredicted(t *testing.T) {
 	two, three := 2, 3
 	c := mixed(map[string]*config.Bench{
-		"chat":  settings(func(c *config.Bench) { c.Load.RequestRate, c.Check.SLO = 4, []figure.Objective{mean(t, "mean_ttft<1us")} }),
+		"chat": settings(func(c *config.Bench) {
+			c.Load.RequestRate, c.Check.SLO = 4, []figure.Objective{mean(t, "mean_ttft<1us")}
+		}),
 		"batch": settings(func(c *config.Bench) { c.Load.MaxConcurrency = &two }),
 		"steady": settings(func(c *config.Bench) {
 			c.Load.NumPrompts, c.Load.MaxConcurrency, c.Load.Duration, c.Load.GracePeriod = 0, &three, 60*time.Second, 0
