@@ -59,18 +59,10 @@ func (t *turn) note(n int) string {
 		text += fmt.Sprintf(", %d failed", t.failed)
 	}
 	if len(t.ttft) > 0 {
-		text += fmt.Sprintf(", mean prompt %.0f tokens, TTFT mean %.2f ms, p50 %.2f, p99 %.2f", mean(t.in), mean(t.ttft), stats.Percentile(t.ttft, 50), stats.Percentile(t.ttft, 99))
+		text += fmt.Sprintf(", mean prompt %.0f tokens, TTFT mean %.2f ms, p50 %.2f, p99 %.2f", stats.Mean(t.in), stats.Mean(t.ttft), stats.Percentile(t.ttft, 50), stats.Percentile(t.ttft, 99))
 	}
 	if len(t.cached) > 0 {
-		text += fmt.Sprintf(", %.1f%% of the prompt from the cache", 100*mean(t.cached)/mean(t.in))
+		text += fmt.Sprintf(", %.1f%% of the prompt from the cache", 100*stats.Mean(t.cached)/stats.Mean(t.in))
 	}
 	return text
-}
-
-func mean(vs []float64) float64 {
-	sum := 0.0
-	for _, v := range vs {
-		sum += v
-	}
-	return sum / float64(max(1, len(vs)))
 }

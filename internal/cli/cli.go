@@ -16,6 +16,7 @@ import (
 	"spate/internal/console"
 	"spate/internal/forecast/predict"
 	"spate/internal/host/launch"
+	"spate/internal/nearest"
 	"spate/internal/result/store"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
@@ -156,7 +157,7 @@ func runParent(cmd *cobra.Command, args []string) error {
 			names = append(names, c.Name())
 		}
 	}
-	err := fmt.Errorf("unknown command %q%s", args[0], config.DidYouMean(args[0], names))
+	err := fmt.Errorf("unknown command %q%s", args[0], nearest.Hint(args[0], names))
 	if args[0] == "serve" && !cmd.HasParent() {
 		err = errors.New(`unknown command "serve": did you mean "bench serve"?`)
 	}

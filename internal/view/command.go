@@ -14,9 +14,9 @@ import (
 
 	"spate/internal/console"
 	"spate/internal/figure"
+	"spate/internal/nearest"
 	"spate/internal/result"
 	"spate/internal/result/store"
-	"spate/internal/settings/config"
 )
 
 // Report is `spate report RUN...`.
@@ -89,7 +89,7 @@ func CheckOutputs(format string, outputs []string) error {
 }
 
 func didYouMean(name string, names []string) string {
-	if best := config.Nearest(name, names); best != "" {
+	if best := nearest.Word(name, names); best != "" {
 		return fmt.Sprintf(": did you mean %q?", best)
 	}
 	return ""

@@ -15,10 +15,10 @@ import (
 	"spate/internal/console"
 	"spate/internal/figure"
 	"spate/internal/judge/compare"
+	"spate/internal/nearest"
 	"spate/internal/result"
 	"spate/internal/result/store"
 	"spate/internal/safe/escape"
-	"spate/internal/settings/config"
 	"spate/internal/view/table"
 )
 
@@ -92,7 +92,7 @@ func (o *Compare) read() error {
 		known = known || f == o.format
 	}
 	if !known {
-		return fmt.Errorf("--format: %q is not one of %s%s", o.format, strings.Join(compareFormats, ", "), config.DidYouMean(o.format, compareFormats))
+		return fmt.Errorf("--format: %q is not one of %s%s", o.format, strings.Join(compareFormats, ", "), nearest.Hint(o.format, compareFormats))
 	}
 	var err error
 	if o.share, err = compare.ParseShare(o.margin); err != nil {

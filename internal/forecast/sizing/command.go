@@ -15,7 +15,7 @@ import (
 	"spate/internal/figure"
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
-	"spate/internal/settings/config"
+	"spate/internal/nearest"
 	"spate/internal/settings/flags"
 	"spate/internal/sim/engineconf"
 )
@@ -197,7 +197,7 @@ func (o *Command) setPrices(list []*Server) error {
 			}
 		}
 		if !used {
-			return fmt.Errorf("--price %q names neither a profile of --profiles nor its GPU%s", text, config.DidYouMean(name, names))
+			return fmt.Errorf("--price %q names neither a profile of --profiles nor its GPU%s", text, nearest.Hint(name, names))
 		}
 	}
 	for _, s := range list {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"spate/internal/call"
 )
 
 // Summary is what was seen during the measured part of a run. Nil is "not reported".
@@ -161,7 +163,8 @@ func Summarize(samples []Sample, fates []Fate, run Run) *Summary {
 	return s
 }
 
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+// ms is a time in milliseconds, to the microsecond.
+func ms(d time.Duration) float64 { return call.Millis(d.Truncate(time.Microsecond)) }
 
 // plus adds the log of another engine of the same server.
 func (a *ServerSide) plus(b *ServerSide) *ServerSide {

@@ -15,6 +15,7 @@ import (
 	"spate/internal/load/build"
 	"spate/internal/load/trace"
 	"spate/internal/load/workload"
+	"spate/internal/nearest"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
 )
@@ -141,7 +142,7 @@ func (f *ConvertCommand) Run(ctx context.Context, p console.Process, path string
 	all := Forms()
 	for i, form := range []string{f.From, f.To} {
 		if flag := []string{"from", "to"}[i]; !slices.Contains(all, form) {
-			return console.Usage("spate dataset convert", fmt.Errorf("--%s %q is none of %s%s", flag, form, strings.Join(all, ", "), config.DidYouMean(form, all)))
+			return console.Usage("spate dataset convert", fmt.Errorf("--%s %q is none of %s%s", flag, form, strings.Join(all, ", "), nearest.Hint(form, all)))
 		}
 	}
 	tok, err := build.Tokenizer(&config.Model{Tokenizer: f.tokenizer}, p.Getenv, p.Home())

@@ -12,6 +12,7 @@ import (
 	"spate/internal/load/schedule"
 	"spate/internal/load/trace"
 	"spate/internal/load/workload"
+	"spate/internal/nearest"
 	"spate/internal/rng"
 	"spate/internal/safe/infile"
 	"spate/internal/settings/config"
@@ -56,7 +57,7 @@ func Format(name string, chunk int) (trace.Format, error) {
 	case "timed_trace":
 		form = trace.Timed()
 	default:
-		return form, fmt.Errorf("form %q is unknown%s (there are %s)", name, config.DidYouMean(name, traceForms), strings.Join(traceForms, ", "))
+		return form, fmt.Errorf("form %q is unknown%s (there are %s)", name, nearest.Hint(name, traceForms), strings.Join(traceForms, ", "))
 	}
 	if chunk > 0 {
 		form.Chunk = chunk

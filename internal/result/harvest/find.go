@@ -12,10 +12,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"spate/internal/nearest"
 	"spate/internal/result"
 	"spate/internal/safe/infile"
 	"spate/internal/safe/secret"
-	"spate/internal/settings/config"
 )
 
 // Find finds the results in files, in folders and below them; "-" is stdin. Every path that does not
@@ -103,7 +103,7 @@ func NearestFile(path string) string {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	best := config.Nearest(filepath.Base(path), names)
+	best := nearest.Word(filepath.Base(path), names)
 	if best == "" {
 		return ""
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"spate/internal/settings/config"
+	"spate/internal/nearest"
 )
 
 // FilterFlags say which results are meant.
@@ -102,7 +102,7 @@ func (s *Store) CheckFigures(ctx context.Context, f Filter) error {
 	}
 	for _, name := range asked {
 		if !slices.Contains(names, name) {
-			return fmt.Errorf("no result in the store has the figure %q%s", name, config.DidYouMean(name, names))
+			return fmt.Errorf("no result in the store has the figure %q%s", name, nearest.Hint(name, names))
 		}
 	}
 	return nil

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"spate/internal/figure"
+	"spate/internal/nearest"
 	"spate/internal/result"
-	"spate/internal/settings/config"
 )
 
 // ErrUnknown is the reason when the store has no result of an id.
@@ -50,7 +50,7 @@ func (s *Store) ID(ctx context.Context, ref string) (string, error) {
 		}
 		return "", errors.Join(fmt.Errorf("%w: store %s is empty", ErrUnknown, s.place), err)
 	}
-	return "", fmt.Errorf("%w as %q in store %s%s", ErrUnknown, ref, s.place, config.DidYouMean(ref, ids))
+	return "", fmt.Errorf("%w as %q in store %s%s", ErrUnknown, ref, s.place, nearest.Hint(ref, ids))
 }
 
 // candidates is how many of several results an error names.

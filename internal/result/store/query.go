@@ -10,7 +10,7 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/figure"
-	"spate/internal/settings/config"
+	"spate/internal/nearest"
 )
 
 // Op compares a figure with a bound.
@@ -143,7 +143,7 @@ func (f *Filter) add(word, value string) error {
 	case "verdict":
 		f.Verdict = value
 	default:
-		return fmt.Errorf("results cannot be selected by %q%s", word, config.DidYouMean(word, queryWords))
+		return fmt.Errorf("results cannot be selected by %q%s", word, nearest.Hint(word, queryWords))
 	}
 	return nil
 }

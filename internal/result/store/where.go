@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"spate/internal/nearest"
 	"spate/internal/safe/secret"
-	"spate/internal/settings/config"
 )
 
 // None is the place of no store: SPATE_STORE=none keeps nothing.
@@ -80,7 +80,7 @@ func parsePlace(where string) (place, error) {
 		path := storeFile(rest)
 		return place{path: path, shown: path}, nil
 	}
-	return place{}, fmt.Errorf("a store cannot be at %s://: name a folder, a file or a postgres:// URL%s", scheme, config.DidYouMean(scheme, []string{"postgres", "postgresql", "sqlite"}))
+	return place{}, fmt.Errorf("a store cannot be at %s://: name a folder, a file or a postgres:// URL%s", scheme, nearest.Hint(scheme, []string{"postgres", "postgresql", "sqlite"}))
 }
 
 // shownURL is a URL that may be printed: its password may also stand among its settings.

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"spate/internal/figure"
+	"spate/internal/nearest"
 	"spate/internal/settings/config"
 )
 
@@ -176,7 +177,7 @@ func (o *Options) Validate() error {
 	case len(o.Objectives) == 0:
 		return errors.New("no objectives: give --slo, such as --slo 'p99_ttft<500ms,p99_tpot<50ms'")
 	case o.By != Rate && o.By != Concurrency:
-		return fmt.Errorf("--by %q is not one of rate, concurrency%s", o.By, config.DidYouMean(string(o.By), []string{"rate", "concurrency"}))
+		return fmt.Errorf("--by %q is not one of rate, concurrency%s", o.By, nearest.Hint(string(o.By), []string{"rate", "concurrency"}))
 	case !(o.Min > 0) || !(o.Max >= o.Min) || math.IsInf(o.Max, 1) || !(o.Start >= o.Min && o.Start <= o.Max):
 		return fmt.Errorf("the search goes from --min %g by --start %g to --max %g: they have to be above 0 and in that order", o.Min, o.Start, o.Max)
 	case !whole(o.Min) || !whole(o.Max) || !whole(o.Start):

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"spate/internal/host/launch"
+	"spate/internal/nearest"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
 	"spate/internal/trial"
@@ -119,7 +121,7 @@ func fieldHint(word string, fields []field) string {
 	for _, f := range fields {
 		names = append(names, f.name)
 	}
-	if best := config.Nearest(word, names); best != "" {
+	if best := nearest.Word(word, names); best != "" {
 		return fmt.Sprintf(": did you mean %q?", best)
 	}
 	if known(word) != nil {
@@ -142,7 +144,7 @@ func (r *reader) word(n *yaml.Node, choices ...string) string {
 			return w
 		}
 	}
-	r.fail(n, "%q is not one of %s%s", w, strings.Join(choices, ", "), config.DidYouMean(w, choices))
+	r.fail(n, "%q is not one of %s%s", w, strings.Join(choices, ", "), nearest.Hint(w, choices))
 	return ""
 }
 
@@ -226,7 +228,7 @@ func (r *reader) flags(n *yaml.Node, take func(key, val *yaml.Node, d *flags.Def
 		switch {
 		case d == nil:
 			r.fail(key, "bench has no flag %q%s", key.Value, spelling(base))
-		case contains(ours, d.Name):
+		case slices.Contains(ours, d.Name):
 			r.fail(key, "%s is not for single points: a sweep says it once for all of them", key.Value)
 		case seen[canonical(key.Value)]:
 			r.fail(key, "%s is given twice", key.Value)
@@ -235,15 +237,6 @@ func (r *reader) flags(n *yaml.Node, take func(key, val *yaml.Node, d *flags.Def
 			take(key, deref(n.Content[i+1]), d)
 		}
 	}
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 // words turns a value into what a user would type.

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -27,7 +28,7 @@ func (s *Suite) Args(args []string) error {
 		}
 		base, _, _ := strings.Cut(set.Flag, ".")
 		d := known(base)
-		if d != nil && contains(ours, d.Name) && d.Name != "config" {
+		if d != nil && slices.Contains(ours, d.Name) && d.Name != "config" {
 			return wrong("--%s is not possible here: a sweep has its own folder", name)
 		}
 		if d != nil && len(set.Words) == 1 && strings.Contains(set.Words[0], ",") && !strings.HasPrefix(set.Words[0], "{") && takesList(d) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"spate/internal/settings/config"
+	"spate/internal/nearest"
 	"spate/internal/settings/flags"
 )
 
@@ -53,7 +53,7 @@ func spelling(name string, more ...string) string {
 	for _, d := range flags.Table() {
 		more = append(more, d.Name)
 	}
-	return config.DidYouMean(name, more)
+	return nearest.Hint(name, more)
 }
 
 // takesMany reports whether a flag takes several words, by trying.

@@ -311,7 +311,7 @@ func (p *Plan) Labels(s Step) []config.KeyValue {
 		}
 	}
 	for _, set := range s.Point.Settings {
-		if !contains(told, canonical(set.Flag)) {
+		if !slices.Contains(told, canonical(set.Flag)) {
 			add(set.Flag, set.Text())
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"spate/internal/figure"
 	"spate/internal/host/launch"
+	"spate/internal/nearest"
 	"spate/internal/search/suggest"
 	"spate/internal/settings/config"
 )
@@ -206,7 +207,7 @@ func onlyKeys(n *yaml.Node, what string, keys []string) error {
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if k := n.Content[i]; !slices.Contains(keys, k.Value) {
-			hint := config.DidYouMean(k.Value, keys)
+			hint := nearest.Hint(k.Value, keys)
 			if hint == "" {
 				hint = ": it has " + strings.Join(keys, ", ")
 			}
@@ -254,7 +255,7 @@ func (f *File) readServer(r *raw) error {
 	if len(f.Server.Command) == 0 {
 		text, ok := templates[f.Server.Kind]
 		if !ok {
-			return fmt.Errorf("server %q is not one of %s%s; or give a command", f.Server.Kind, strings.Join(Kinds(), ", "), config.DidYouMean(f.Server.Kind, Kinds()))
+			return fmt.Errorf("server %q is not one of %s%s; or give a command", f.Server.Kind, strings.Join(Kinds(), ", "), nearest.Hint(f.Server.Kind, Kinds()))
 		}
 		f.Server.Command = strings.Fields(text)
 	}
@@ -511,7 +512,7 @@ func (f *File) Check() error {
 		f.Strategy = "auto"
 	}
 	if !slices.Contains(Strategies, f.Strategy) {
-		return fmt.Errorf("strategy %q is not one of %s%s", f.Strategy, strings.Join(Strategies, ", "), config.DidYouMean(f.Strategy, Strategies))
+		return fmt.Errorf("strategy %q is not one of %s%s", f.Strategy, strings.Join(Strategies, ", "), nearest.Hint(f.Strategy, Strategies))
 	}
 	if f.Trials <= 0 {
 		f.Trials = 30

@@ -12,8 +12,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"spate/internal/nearest"
 	"spate/internal/search/suggest"
-	"spate/internal/settings/config"
 )
 
 // Knob is one thing that may be set, and how it is written on a command line.
@@ -64,7 +64,7 @@ func engineOf(kind string) string {
 // engineSpace reads an engine's data file for a version.
 func engineSpace(engine, version string) (flags []knownFlag, rules []ruleText, err error) {
 	if !slices.Contains(Engines(), engine) {
-		return nil, nil, fmt.Errorf("no space for engine %q: there are %s%s", engine, strings.Join(Engines(), ", "), config.DidYouMean(engine, Engines()))
+		return nil, nil, fmt.Errorf("no space for engine %q: there are %s%s", engine, strings.Join(Engines(), ", "), nearest.Hint(engine, Engines()))
 	}
 	data, err := dataFiles.ReadFile("data/" + engine + ".yaml")
 	if err != nil {
@@ -224,7 +224,7 @@ func (f *File) spaceMapping(n *yaml.Node, known []knownFlag) error {
 		}
 		for _, name := range slices.Concat(only, without) {
 			if !slices.ContainsFunc(flags, func(k knownFlag) bool { return k.Name == name }) {
-				return fmt.Errorf("the space of %s has no flag %q%s", engine, name, config.DidYouMean(name, namesOf(flags)))
+				return fmt.Errorf("the space of %s has no flag %q%s", engine, name, nearest.Hint(name, namesOf(flags)))
 			}
 		}
 		f.use(flags, only, without)

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"spate/internal/console"
-	"spate/internal/settings/config"
+	"spate/internal/nearest"
 )
 
 // Command is `spate selftest verdict`.
@@ -41,7 +41,7 @@ func (t *Command) settle() error {
 	known := Checks()
 	for _, name := range t.plan.Only {
 		if !slices.Contains(known, name) {
-			return fmt.Errorf("--only %s: nothing is bent under that name%s; there are %s", name, config.DidYouMean(name, known), strings.Join(known, ", "))
+			return fmt.Errorf("--only %s: nothing is bent under that name%s; there are %s", name, nearest.Hint(name, known), strings.Join(known, ", "))
 		}
 	}
 	switch {

@@ -1,13 +1,13 @@
 package proxy
 
 import (
-	"math"
 	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/valyala/fastjson"
 
+	"spate/internal/call"
 	"spate/internal/token/chat"
 	"spate/internal/token/tokenizer"
 )
@@ -189,6 +189,4 @@ func (w *words) render(a *ask) (string, error) {
 }
 
 // millis is a time in milliseconds, to the microsecond.
-func millis(d time.Duration) float64 {
-	return math.Round(float64(d)/float64(time.Microsecond)) / 1000
-}
+func millis(d time.Duration) float64 { return call.Millis(d.Round(time.Microsecond)) }

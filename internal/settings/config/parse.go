@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"spate/internal/figure"
+	"spate/internal/nearest"
 )
 
 // Forever is the grace period that waits for every request in flight.
@@ -47,8 +49,8 @@ func ParseLimit(text string) (Limit, error) {
 	if !ok {
 		return Limit{}, fmt.Errorf("%q is not NAME:MILLISECONDS, such as ttft:200", text)
 	}
-	if names := figure.PerRequest(); !contains(names, name) {
-		return Limit{}, fmt.Errorf("%q is not one of %s%s", name, strings.Join(names, ", "), DidYouMean(name, names))
+	if names := figure.PerRequest(); !slices.Contains(names, name) {
+		return Limit{}, fmt.Errorf("%q is not one of %s%s", name, strings.Join(names, ", "), nearest.Hint(name, names))
 	}
 	ms, err := strconv.ParseFloat(value, 64)
 	if err != nil || math.IsNaN(ms) || math.IsInf(ms, 0) {
@@ -117,8 +119,8 @@ func ParseMetrics(text string) ([]Metric, error) {
 	var out []Metric
 	for part := range strings.SplitSeq(text, ",") {
 		name := strings.TrimSpace(part)
-		if known := figure.Latencies(); !contains(known, name) {
-			return nil, fmt.Errorf("%q is not one of %s%s", name, strings.Join(known, ", "), DidYouMean(name, known))
+		if known := figure.Latencies(); !slices.Contains(known, name) {
+			return nil, fmt.Errorf("%q is not one of %s%s", name, strings.Join(known, ", "), nearest.Hint(name, known))
 		}
 		out = append(out, Metric(name))
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"spate/internal/nearest"
 	"spate/internal/settings/config"
 )
 
@@ -130,7 +131,7 @@ func Choice[T ~string](flag string, v T, list ...T) error {
 	for i, l := range list {
 		names[i] = string(l)
 	}
-	return fmt.Errorf("--%s: %q is not one of %s%s", flag, v, strings.Join(names, ", "), config.DidYouMean(string(v), names))
+	return fmt.Errorf("--%s: %q is not one of %s%s", flag, v, strings.Join(names, ", "), nearest.Hint(string(v), names))
 }
 
 // Rename lets flags be called by the names they had before, too.

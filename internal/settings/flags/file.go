@@ -8,7 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"spate/internal/settings/config"
+	"spate/internal/nearest"
 )
 
 // file is a config file taken apart.
@@ -103,7 +103,7 @@ func unknownKey(at, name string, general bool, ix *index) error {
 		return mistake("%s: %s cannot be used in a config file", at, name)
 	}
 	e := mistake("%s: unknown key %q", at, name)
-	if best := config.Nearest(name, append(ix.names(), tenantsKey)); best != "" {
+	if best := nearest.Word(name, append(ix.names(), tenantsKey)); best != "" {
 		e.Hint = fmt.Sprintf("did you mean %q?", best)
 	}
 	return e

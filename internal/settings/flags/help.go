@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"spate/internal/settings/config"
+	"spate/internal/nearest"
 )
 
 const (
@@ -96,7 +96,7 @@ func writeSearch(b *strings.Builder, defs []*Def, word string) {
 		return
 	}
 	fmt.Fprintf(b, "No flag mentions %q.", word)
-	if best := config.Nearest(word, newIndex(defs).names()); best != "" {
+	if best := nearest.Word(word, newIndex(defs).names()); best != "" {
 		fmt.Fprintf(b, " The nearest is --%s.", best)
 	}
 	b.WriteString(" --help=all shows every flag.\n")

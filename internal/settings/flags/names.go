@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"spate/internal/settings/config"
+	"spate/internal/nearest"
 )
 
 // Error is a mistake on the command line, in a config file or in the environment.
@@ -133,7 +133,7 @@ func (ix *index) unknown(name string) *Error {
 		return &Error{"unknown flag -" + name, hint}
 	}
 	e := mistake("unknown flag --%s", name)
-	if best := config.Nearest(name, ix.names()); best != "" {
+	if best := nearest.Word(name, ix.names()); best != "" {
 		e.Hint = "did you mean --" + best + "?"
 		if d := ix.exact[best].def; d.Name != best {
 			e.Hint = "did you mean --" + best + " (" + "--" + d.Name + ")?"

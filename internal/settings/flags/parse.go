@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"spate/internal/nearest"
 	"spate/internal/safe/secret"
 	"spate/internal/settings/config"
 )
@@ -227,7 +228,7 @@ func (d *Def) checkChoice(where, word string) error {
 		}
 	}
 	e := mistake("%s: %q is not one of %s", where, word, have)
-	if best := config.Nearest(word, append(slices.Clone(d.Choices), d.Later...)); best != "" {
+	if best := nearest.Word(word, append(slices.Clone(d.Choices), d.Later...)); best != "" {
 		e.Hint = fmt.Sprintf("did you mean %q?", best)
 	}
 	return e

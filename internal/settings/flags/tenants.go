@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"spate/internal/nearest"
 	"spate/internal/settings/config"
 )
 
@@ -137,7 +138,7 @@ func tenantSetting(at, key string, val *yaml.Node, ix *index) (setting, bool, er
 	switch {
 	case !ok:
 		bad := mistake("%s: unknown key %q", at, name)
-		if best := config.Nearest(name, append([]string{"name"}, ix.names()...)); best != "" {
+		if best := nearest.Word(name, append([]string{"name"}, ix.names()...)); best != "" {
 			bad.Hint = fmt.Sprintf("did you mean %q?", best)
 		}
 		return setting{}, false, bad

@@ -18,7 +18,7 @@ import (
 	"spate/internal/console"
 	"spate/internal/forecast/profile"
 	"spate/internal/host/probe"
-	"spate/internal/settings/config"
+	"spate/internal/nearest"
 	"spate/internal/sim/catalog"
 	"spate/internal/sim/cluster"
 	"spate/internal/sim/engineconf"
@@ -159,7 +159,7 @@ func (o *Command) build(p console.Process, args, unsimulated []string) (*Instanc
 func router(name string) (cluster.Policy, error) {
 	known := []string{string(cluster.RoundRobin), string(cluster.LeastLoaded), string(cluster.Affinity)}
 	if name != "" && !slices.Contains(known, name) {
-		return "", fmt.Errorf("router %q is not one of %s%s", name, strings.Join(known, ", "), config.DidYouMean(name, known))
+		return "", fmt.Errorf("router %q is not one of %s%s", name, strings.Join(known, ", "), nearest.Hint(name, known))
 	}
 	return cluster.Policy(name), nil
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"spate/internal/settings/config"
+	"spate/internal/nearest"
 	"spate/internal/sim/catalog"
 	"spate/internal/sim/engineconf"
 	"spate/internal/sim/serve"
@@ -121,5 +121,5 @@ func unknownFlag(f *pflag.FlagSet, err error) error {
 	}
 	var known []string
 	f.VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-	return fmt.Errorf("unknown flag --%s%s\n%w", name, config.DidYouMean(name, known), catalog.UnknownFlag([]string{"--" + name}))
+	return fmt.Errorf("unknown flag --%s%s\n%w", name, nearest.Hint(name, known), catalog.UnknownFlag([]string{"--" + name}))
 }

@@ -15,6 +15,7 @@ import (
 
 	"spate/internal/bench"
 	"spate/internal/console"
+	"spate/internal/nearest"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
 	"spate/internal/trial"
@@ -128,7 +129,7 @@ func dropServe(args []string) ([]string, error) {
 	case slices.Contains(otherBenches, args[0]):
 		return nil, fmt.Errorf("vllm bench %s is about an engine in its own process; spate measures servers: spate bench serve", args[0])
 	}
-	return nil, fmt.Errorf("unknown word %q after bench%s", args[0], config.DidYouMean(args[0], append([]string{"serve"}, otherBenches...)))
+	return nil, fmt.Errorf("unknown word %q after bench%s", args[0], nearest.Hint(args[0], append([]string{"serve"}, otherBenches...)))
 }
 
 // addSalt gives the prompts a beginning that no other run's have, where it is wanted.

@@ -16,9 +16,9 @@ import (
 
 	"spate/internal/console"
 	"spate/internal/figure"
+	"spate/internal/nearest"
 	"spate/internal/result"
 	"spate/internal/result/store"
-	"spate/internal/settings/config"
 )
 
 // This file has the commands of the store: their flags and what they do.
@@ -48,7 +48,7 @@ func (o *List) Run(ctx context.Context, p console.Process, queries []string) err
 		return console.Usage("spate list", err)
 	}
 	if !slices.Contains(Formats, o.format) {
-		return console.Usage("spate list", fmt.Errorf("--format is one of %s, not %q%s", strings.Join(Formats, ", "), o.format, config.DidYouMean(o.format, Formats)))
+		return console.Usage("spate list", fmt.Errorf("--format is one of %s, not %q%s", strings.Join(Formats, ", "), o.format, nearest.Hint(o.format, Formats)))
 	}
 	most := Rows
 	if o.all || f.Limit > 0 {

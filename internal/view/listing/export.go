@@ -13,9 +13,9 @@ import (
 
 	"spate/internal/console"
 	"spate/internal/figure"
+	"spate/internal/nearest"
 	"spate/internal/result"
 	"spate/internal/result/store"
-	"spate/internal/settings/config"
 )
 
 // exporters are the forms of exports, by the ending of the file.
@@ -72,7 +72,7 @@ func exporter(output, format string) (func(io.Writer, []result.Entry) error, err
 	}
 	write, ok := exporters[strings.ToLower(format)]
 	if !ok {
-		return nil, fmt.Errorf("cannot write %q%s: name a file ending in .json, .jsonl or .csv, or a --format", format, config.DidYouMean(format, exportFormats))
+		return nil, fmt.Errorf("cannot write %q%s: name a file ending in .json, .jsonl or .csv, or a --format", format, nearest.Hint(format, exportFormats))
 	}
 	return write, nil
 }

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"spate/internal/figure"
+	"spate/internal/nearest"
 	"spate/internal/result"
-	"spate/internal/settings/config"
 )
 
 // Options choose rows and columns.
@@ -134,7 +134,7 @@ func title(key string) string {
 }
 
 func hint(name string, names []string) string {
-	if best := config.Nearest(name, names); best != "" {
+	if best := nearest.Word(name, names); best != "" {
 		return fmt.Sprintf(": did you mean %q?", best)
 	}
 	return "; there are " + strings.Join(names, ", ")
