@@ -81,7 +81,7 @@ func TestRandomFromAFile(t *testing.T) {
 		}
 	}
 	c := prepare(t, nil, "bench", "--dataset-name", "random", "--dataset-path", at("chats.json"), "--dry-run")
-	has(t, "vLLM's own rule", c.want(cli.ExitUsage).stderr, "random prompts come from no file")
+	has(t, "vLLM's own rule", c.want(cli.ExitUsage).stderr, "random prompts do not come from a file")
 }
 
 // TestTimeBoundLengths: without a tokenizer, runs that are bounded by time have exact lengths too, and the notes say how.
