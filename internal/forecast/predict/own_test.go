@@ -190,3 +190,34 @@ func TestSeparationOrdersAsMeasured(t *testing.T) {
 		}
 	}
 }
+
+// TestSharedPrefixesAreCached: prompts that begin alike find their beginning in the cache, whole, however their other
+// words are counted. Requests come one at a time, so only the first of each beginning computes it.
+func TestSharedPrefixesAreCached(t *testing.T) {
+	one := 1
+	cfg := settings(func(c *config.Bench) {
+		c.Dataset.Name, c.Load.NumPrompts, c.Load.MaxConcurrency = config.DatasetRepetition, 60, &one
+		c.Dataset.PrefixRepetition.PrefixLen, c.Dataset.PrefixRepetition.SuffixLen = 1024, 256
+		c.Dataset.PrefixRepetition.NumPrefixes, c.Dataset.PrefixRepetition.OutputLen = 3, 2
+	})
+	l, err := NewLoad(cfg, Prompts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := l.Run(toy(), 0, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	computed := 0
+	for _, r := range own.Result.Requests {
+		switch {
+		case r.Cached == 0:
+			computed++
+		case r.Cached < 1024-promptBlock || r.Cached > 1024: // a beginning may end within a block
+			t.Errorf("request %d of %d tokens has %d from the cache, want the 1024 of its beginning", r.Index, r.In, r.Cached)
+		}
+	}
+	if computed != 3 {
+		t.Errorf("%d beginnings were computed, want 3", computed)
+	}
+}

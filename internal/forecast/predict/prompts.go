@@ -154,7 +154,13 @@ func (n *naming) token() {
 	if n.seen++; n.seen%promptBlock != 0 && n.seen < n.of {
 		return
 	}
-	if size := n.length*n.seen/n.of - n.named; size > 0 {
+	// Blocks have one size, rounded, and the last what is left: prompts that begin alike then have blocks that do,
+	// though one is made of a few words more than the other.
+	size := max(1, (promptBlock*n.length+n.of/2)/n.of)
+	if left := n.length - n.named; n.seen >= n.of || size > left {
+		size = left
+	}
+	if size > 0 {
 		n.list = append(n.list, kv.Segment{Stream: n.hash | 1, Len: size})
 		n.named += size
 	}
