@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/load/lengths"
 	"spate/internal/load/workload"
 	"spate/internal/send/client"
 )
@@ -97,7 +98,7 @@ func (t *tenant) printPlan(w io.Writer, p workload.Plan) error {
 	row("dataset", "%s, seed %d", c.Dataset.Name, c.Load.Seed)
 	row("load", "%s", t.load.text)
 	if t.load.expect > 0 && p.Sampled {
-		all := func(l workload.Lengths) float64 { return l.Mean() * float64(t.load.expect) }
+		all := func(l lengths.List) float64 { return l.Mean() * float64(t.load.expect) }
 		row("requests", "%d", t.load.expect)
 		row("input tokens", "about %.4g in all; of the first %d: %s", all(p.In), p.Requests, spread(p.In))
 		row("output tokens", "about %.4g in all; of the first %d: %s", all(p.Out), p.Requests, spread(p.Out))
@@ -123,7 +124,7 @@ func (t *tenant) printPlan(w io.Writer, p workload.Plan) error {
 	return err
 }
 
-func spread(l workload.Lengths) string {
+func spread(l lengths.List) string {
 	return fmt.Sprintf("shortest %d, mean %.1f, median %d, p99 %d, longest %d", l.At(0), l.Mean(), l.At(0.5), l.At(0.99), l.At(1))
 }
 

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"spate/internal/judge/metrics"
-	"spate/internal/load/workload"
+	"spate/internal/load/lengths"
 	"spate/internal/settings/config"
 	"spate/internal/sim/cluster"
 )
@@ -18,7 +18,7 @@ func TestHeadlineIsSummarize(t *testing.T) {
 		slots := rapid.IntRange(1, 9).Draw(t, "slots")
 		cfg := settings(func(c *config.Bench) {
 			c.Dataset.Random.InputLen, c.Dataset.Random.OutputLen = rapid.IntRange(4, 60).Draw(t, "in"), rapid.IntRange(4, 20).Draw(t, "out")
-			c.Dataset.Random.RangeRatio = workload.Ratio{Input: 0.5, Output: 0.5}
+			c.Dataset.Random.RangeRatio = lengths.Ratio{Input: 0.5, Output: 0.5}
 			c.Load.Seed, c.Load.MaxConcurrency = int64(rapid.IntRange(0, 99).Draw(t, "seed")), &slots
 		})
 		l, err := NewLoad(cfg, Prompts{})

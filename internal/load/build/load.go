@@ -4,6 +4,7 @@
 package build
 
 import (
+	"spate/internal/load/lengths"
 	"spate/internal/load/media"
 	"spate/internal/load/workload"
 	"spate/internal/send/protocol"
@@ -24,10 +25,10 @@ func Workload(c *config.Bench, open func(path string) (workload.File, error), un
 		w.N, w.Endless = 1000, true // bounded by time
 	}
 	w.Endless = w.Endless || c.Load.NumPrompts == 0 && (c.Load.Duration > 0 || len(c.Load.Stages) > 0)
-	w.InDist, _ = workload.ParseDist(d.InputDist) // validated before; none for an empty one
-	w.OutDist, _ = workload.ParseDist(d.OutputDist)
+	w.InDist, _ = lengths.ParseDist(d.InputDist) // validated before; none for an empty one
+	w.OutDist, _ = lengths.ParseDist(d.OutputDist)
 	if d.Joint != "" {
-		w.Joint, _ = workload.ParseBuckets(d.Joint)
+		w.Joint, _ = lengths.ParseBuckets(d.Joint)
 	}
 	c.Fill(&w)
 	w.HF.Whole = d.NoStream

@@ -9,9 +9,9 @@ import (
 	"math"
 	"strings"
 
+	"spate/internal/load/lengths"
 	"spate/internal/load/schedule"
 	"spate/internal/load/trace"
-	"spate/internal/load/workload"
 	"spate/internal/nearest"
 	"spate/internal/rng"
 	"spate/internal/safe/infile"
@@ -30,7 +30,7 @@ type Wish struct {
 
 // Rows draws the trace, with blocks of this many tokens.
 func (f *Wish) Rows(chunk int) ([]trace.Row, error) {
-	lengths, err := workload.NewLengths(f.In, f.Out, f.Seed, open)
+	lengths, err := lengths.Pairs(f.In, f.Out, f.Seed, open)
 	if err != nil {
 		return nil, err
 	}

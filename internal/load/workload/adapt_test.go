@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"spate/internal/load/lengths"
 	"spate/internal/token/tokenizer"
 )
 
@@ -40,7 +41,7 @@ func TestLoadedTokenizer(t *testing.T) {
 		t.Error("no tokenizer became one")
 	}
 	tok := Wrap(tiny(t))
-	cfg := Config{Dataset: "random", N: 200, Input: 50, Output: 1, Prefix: 10, Ratio: Ratio{0.3, 0}}
+	cfg := Config{Dataset: "random", N: 200, Input: 50, Output: 1, Prefix: 10, Ratio: lengths.Ratio{Input: 0.3, Output: 0}}
 	s := mustNew(t, cfg, tok)
 	drawn := s.ds.(*random).block.in
 	for i, r := range drain(t, s) {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/call"
+	"spate/internal/load/lengths"
 )
 
 // TestRepetitionEqualsVLLM holds prompts against those of vLLM's rules in Python: NumPy's global generator for
@@ -153,7 +154,7 @@ func TestSharedPrefixTurns(t *testing.T) {
 	cfg := must(t, "generated-shared-prefix")
 	cfg.N, cfg.Groups, cfg.PerGroup, cfg.Prefix, cfg.Suffix, cfg.Output, cfg.Chat = 0, 2, 3, 20, 5, 4, true
 	single, _ := requests(t, cfg, flat{50000}, nil)
-	cfg.Talk.Turns = Dist{Law: "constant", A: 3}
+	cfg.Talk.Turns = lengths.Dist{Law: "constant", A: 3}
 	s, err := New(cfg, flat{50000}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -1,75 +1,19 @@
 package workload
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
-	"strings"
+	"math/rand/v2"
 
+	"spate/internal/load/lengths"
 	"spate/internal/rng"
 )
 
-// Ratio is how far lengths spread: up to Head, x means uniform in [len*(1-x), len*(1+x)]; in V6 it
-// means uniform in [len*x, len].
-type Ratio struct {
-	Input  float64 `json:"input"`
-	Output float64 `json:"output"`
-}
-
-// ParseRatio reads --random-range-ratio: a number for both lengths, or {"input": r, "output": r}.
-func ParseRatio(s string) (Ratio, error) {
-	v, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
-	both := map[string]*float64{"input": &v, "output": &v}
-	if err != nil {
-		both = nil
-		err = json.Unmarshal([]byte(s), &both)
-	}
-	in, out := both["input"], both["output"]
-	if err != nil || in == nil || out == nil || len(both) != 2 || math.IsNaN(*in+*out) || math.IsInf(*in+*out, 0) {
-		return Ratio{}, errors.New(`want a number such as 0.2, or {"input":0.1,"output":0.3}`)
-	}
-	return Ratio{*in, *out}, nil
-}
-
-// String writes the ratio the way ParseRatio reads it.
-func (r Ratio) String() string {
-	if r.Input == r.Output {
-		text := strconv.FormatFloat(r.Input, 'f', -1, 64)
-		if !strings.Contains(text, ".") {
-			text += ".0"
-		}
-		return text
-	}
-	return fmt.Sprintf(`{"input":%v,"output":%v}`, r.Input, r.Output)
-}
-
-// span is a range of lengths, both ends included.
-type span struct{ low, high int64 }
-
-// check refuses ratios outside the era's domain.
-func (r Ratio) check(era Era) error {
-	for _, side := range []struct {
-		name string
-		v    float64
-	}{{"input", r.Input}, {"output", r.Output}} {
-		switch {
-		case era == V6 && !(side.v >= 0 && side.v <= 1):
-			return fmt.Errorf("%s range ratio %v is outside [0, 1]", side.name, side.v)
-		case era != V6 && side.v == 1:
-			return fmt.Errorf("%s range ratio 1 would allow empty prompts: since vLLM v0.8.4 it means len*(1-r) to len*(1+r), so use 0 for fixed lengths, or choose the rules of %s", side.name, V6)
-		case era != V6 && !(side.v >= 0 && side.v < 1):
-			return fmt.Errorf("%s range ratio %v is outside [0, 1)", side.name, side.v)
-		}
-	}
-	return nil
-}
-
 // spans are the ranges of input and output lengths. specials is what the server will add to each
 // prompt, and real the input length without it.
-func (c *Config) spans(specials int) (in, out span, err error) {
-	if err := c.Ratio.check(c.Era); err != nil {
+func (c *Config) spans(specials int) (in, out lengths.Span, err error) {
+	if err := c.Ratio.Check(c.Era); err != nil {
 		return in, out, err
 	}
 	if c.Output == FromData {
@@ -80,52 +24,51 @@ func (c *Config) spans(specials int) (in, out span, err error) {
 	switch c.Era {
 	case V6:
 		least := int64(c.Least)
-		in = span{max(least, int64(input*ri)), max(least, int64(c.Input))}
-		out = span{max(least, int64(output*ro)), max(least, int64(c.Output))}
+		in = lengths.Span{Low: max(least, int64(input*ri)), High: max(least, int64(c.Input))}
+		out = lengths.Span{Low: max(least, int64(output*ro)), High: max(least, int64(c.Output))}
 	case V10:
 		input = float64(max(0, c.Input-specials))
-		in = span{int64(input * (1 - ri)), int64(input * (1 + ri))}
-		out = span{int64(output * (1 - ro)), int64(output * (1 + ro))}
-		out.low, out.high = max(1, out.low), max(1, out.high)
+		in = lengths.Span{Low: int64(input * (1 - ri)), High: int64(input * (1 + ri))}
+		out = lengths.Span{Low: int64(output * (1 - ro)), High: int64(output * (1 + ro))}
+		out.Low, out.High = max(1, out.Low), max(1, out.High)
 	default:
 		input = float64(max(0, c.Input-specials))
-		in = span{int64(math.Floor(input * (1 - ri))), int64(math.Ceil(input * (1 + ri)))}
-		out = span{int64(math.Floor(output * (1 - ro))), int64(math.Ceil(output * (1 + ro)))}
-		out.low, out.high = max(1, out.low), max(1, out.high)
-		if int64(c.Prefix)+in.low < 1 {
+		in = lengths.Span{Low: int64(math.Floor(input * (1 - ri))), High: int64(math.Ceil(input * (1 + ri)))}
+		out = lengths.Span{Low: int64(math.Floor(output * (1 - ro))), High: int64(math.Ceil(output * (1 + ro)))}
+		out.Low, out.High = max(1, out.Low), max(1, out.High)
+		if int64(c.Prefix)+in.Low < 1 {
 			return in, out, fmt.Errorf("input length %d with range ratio %v, prefix %d and %d special tokens allows empty prompts: raise the input length or lower the ratio", c.Input, ri, c.Prefix, specials)
 		}
 	}
 	return in, out, nil
 }
 
-// drawer is the generator the era's draws come from: NumPy's default_rng today, its global
-// RandomState before.
-type drawer struct {
-	now *rng.Numpy
-	old *rng.Legacy
+// spread overrides the lengths of a block by distributions.
+func (r *random) spread() {
+	c := &r.cfg
+	specials := int32(0)
+	if r.tok != nil {
+		specials = int32(r.tok.SpecialsToAdd())
+	}
+	fix := func(n int32) int32 { return max(1, n-specials) }
+	in, out := r.stream("input lengths"), r.stream("output lengths")
+	for i := range r.block.in {
+		if c.InDist.Law != "" {
+			r.block.in[i] = fix(c.InDist.Length(in))
+		}
+		if c.OutDist.Law != "" {
+			r.block.out[i] = c.OutDist.Length(out)
+		}
+	}
+	if len(c.Joint) == 0 {
+		return
+	}
+	joint, which := lengths.NewJoint(c.Joint), r.stream("joint lengths")
+	for i := range r.block.in {
+		a, z := joint.Draw(which, in, out)
+		r.block.in[i], r.block.out[i] = fix(a), z
+	}
 }
 
-func newDrawer(era Era, seed uint64) (drawer, error) {
-	if era == Head {
-		return drawer{now: rng.NewNumpy(seed)}, nil
-	}
-	if seed > math.MaxUint32 {
-		return drawer{}, fmt.Errorf("seed %d is above %d, the highest the rules of %s take", seed, uint32(math.MaxUint32), era)
-	}
-	return drawer{old: rng.NewLegacy(uint32(seed))}, nil
-}
-
-// fill draws integers uniform in sp.
-func (d drawer) fill(dst []int32, sp span) {
-	for i := range dst {
-		dst[i] = int32(d.draw(sp))
-	}
-}
-
-func (d drawer) draw(sp span) int64 {
-	if d.now != nil {
-		return d.now.Integers(sp.low, sp.high+1)
-	}
-	return d.old.Integers(sp.low, sp.high+1)
-}
+// stream is one per block, so that a longer run has the same lengths first.
+func (r *random) stream(name string) *rand.Rand { return rng.New(r.cfg.Seed, name, uint64(r.first)) }

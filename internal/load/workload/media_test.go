@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/call"
+	"spate/internal/load/lengths"
 	"spate/internal/rng"
 )
 
@@ -26,7 +27,7 @@ func TestRankedEqualsVLLM(t *testing.T) {
 		cfg  Config
 		want string
 	}{
-		{"reranker", Config{N: 5, Input: 20, Batch: 2, Ratio: Ratio{0.3, 0.3}}, rankedGolden},
+		{"reranker", Config{N: 5, Input: 20, Batch: 2, Ratio: lengths.Ratio{Input: 0.3, Output: 0.3}}, rankedGolden},
 		{"none", Config{N: 5, Input: 20, Batch: 3, NoReranker: true}, embeddedGolden},
 	} {
 		c.cfg.Dataset, c.cfg.Seed = "random-rerank", 7
@@ -82,15 +83,15 @@ func TestBatches(t *testing.T) {
 func TestDistributions(t *testing.T) {
 	open, _ := files(map[string]string{"lens": "[10, 20\n20 30]", "bad": "10 x", "none": ""})
 	const n = 20000
-	stats := func(d Dist) (mean, std, low, high float64) {
-		if err := d.load(open); err != nil {
+	stats := func(d lengths.Dist) (mean, std, low, high float64) {
+		if err := lengths.Load(&d, open); err != nil {
 			t.Fatal(err)
 		}
 		r := rng.New(1, d.Law)
 		sum, squares := 0.0, 0.0
 		low, high = math.Inf(1), 0
 		for range n {
-			v := float64(d.length(r))
+			v := float64(d.Length(r))
 			sum, squares, low, high = sum+v, squares+v*v, min(low, v), max(high, v)
 		}
 		mean = sum / n
@@ -104,7 +105,7 @@ func TestDistributions(t *testing.T) {
 		"exponential(300)":   {300, 300, 1, 4500},
 		"empirical(lens)":    {20, 7.07, 10, 30},
 	} {
-		d, err := ParseDist(text)
+		d, err := lengths.ParseDist(text)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
@@ -113,7 +114,7 @@ func TestDistributions(t *testing.T) {
 		if math.Abs(mean-want[0]) > 0.02*want[0] || math.Abs(std-want[1]) > 0.05*want[1] || low < want[2] || high > want[3] {
 			t.Errorf("%s: mean %.1f, deviation %.1f, from %v to %v; want %v", text, mean, std, low, high, want)
 		}
-		if back, err := ParseDist(d.String()); err != nil || back.String() != d.String() {
+		if back, err := lengths.ParseDist(d.String()); err != nil || back.String() != d.String() {
 			t.Errorf("%s became %s, %v", text, d, err)
 		}
 	}
@@ -121,19 +122,19 @@ func TestDistributions(t *testing.T) {
 		"": "neither a number", "-5": "not a length", "nan": "not a length", "norml(1,2)": `did you mean "normal"?`, "normal(1)": "takes 2 numbers", "normal(a,2)": "not a number",
 		"uniform(5,2)": "ends before", "empirical()": "empirical(lengths.txt)", "normal(1,2": "neither", "exponential(0)": "above 0",
 	} {
-		if _, err := ParseDist(text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := lengths.ParseDist(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
 	for _, name := range []string{"bad", "none", "gone"} {
-		if _, err := New(Config{Dataset: "random", N: 1, Input: 1, Output: 1, InDist: Dist{Law: "empirical", File: name}, Open: open}, nil, nil); err == nil {
+		if _, err := New(Config{Dataset: "random", N: 1, Input: 1, Output: 1, InDist: lengths.Dist{Law: "empirical", File: name}, Open: open}, nil, nil); err == nil {
 			t.Errorf("lengths of %s were taken", name)
 		}
 	}
 }
 
 func TestLengthsAreSpread(t *testing.T) {
-	joint, err := ParseBuckets("128,64:25; 512,128:75")
+	joint, err := lengths.ParseBuckets("128,64:25; 512,128:75")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +147,7 @@ func TestLengthsAreSpread(t *testing.T) {
 	if n := pairs[[2]int{128, 64}]; len(pairs) != 2 || n < 900 || n > 1100 || pairs[[2]int{512, 128}] != 4000-n {
 		t.Errorf("%v", pairs)
 	}
-	cfg.Joint, cfg.InDist, cfg.OutDist, cfg.N = nil, Dist{Law: "uniform", A: 10, B: 12}, Dist{Law: "constant", A: 7}, 100
+	cfg.Joint, cfg.InDist, cfg.OutDist, cfg.N = nil, lengths.Dist{Law: "uniform", A: 10, B: 12}, lengths.Dist{Law: "constant", A: 7}, 100
 	got, _ = requests(t, cfg, &letters{}, nil)
 	for _, r := range got { // one token is left to the server
 		if r.In.N < 9 || r.In.N > 11 || r.MaxOut != 7 {
@@ -154,7 +155,7 @@ func TestLengthsAreSpread(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "128:25", "128,64:0", "128,64:x", "a,64:1", "128|-1,64:1", "0,64:1"} {
-		if _, err := ParseBuckets(text); err == nil {
+		if _, err := lengths.ParseBuckets(text); err == nil {
 			t.Errorf("%q was taken", text)
 		}
 	}
@@ -309,12 +310,12 @@ func FuzzParseLengths(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if d, err := ParseDist(s); err == nil && d.Law != "empirical" {
-			if n := d.length(rng.New(0, "x")); n < 1 || n > maxLength {
+		if d, err := lengths.ParseDist(s); err == nil && d.Law != "empirical" {
+			if n := d.Length(rng.New(0, "x")); n < 1 || n > lengths.MaxLength {
 				t.Fatalf("%q gave %d", s, n)
 			}
 		}
-		if bs, err := ParseBuckets(s); err == nil && len(bs) == 0 {
+		if bs, err := lengths.ParseBuckets(s); err == nil && len(bs) == 0 {
 			t.Fatalf("%q gave no lengths", s)
 		}
 		sizes, _ := ParseSizes(s)

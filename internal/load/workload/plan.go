@@ -4,49 +4,20 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math"
 	"slices"
+
+	"spate/internal/load/lengths"
 )
 
 // Plan is what a configuration would send.
 type Plan struct {
 	Requests int // looked at
-	In, Out  Lengths
+	In, Out  lengths.List
 	// Sampled says that more would be sent than were looked at.
 	Sampled bool
 	// Drawn says that the input lengths are those drawn: making the prompts may miss some of them.
 	Drawn bool
 	Notes []string
-}
-
-// Lengths are the lengths of one side, in ascending order.
-type Lengths []int32
-
-// Total is their sum.
-func (l Lengths) Total() int64 {
-	var sum int64
-	for _, n := range l {
-		sum += int64(n)
-	}
-	return sum
-}
-
-// Mean is their average; 0 for none.
-func (l Lengths) Mean() float64 {
-	if len(l) == 0 {
-		return 0
-	}
-	return float64(l.Total()) / float64(len(l))
-}
-
-// At is the smallest length that at least the given share of all (0 to 1) does not exceed: At(0) is
-// the shortest, At(1) the longest.
-func (l Lengths) At(share float64) int {
-	if len(l) == 0 {
-		return 0
-	}
-	rank := int(math.Ceil(share * float64(len(l))))
-	return int(l[min(max(rank, 1), len(l))-1])
 }
 
 // previewMost bounds how many requests a preview makes.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"spate/internal/call"
+	"spate/internal/load/lengths"
 	"spate/internal/rng"
 )
 
@@ -50,13 +51,13 @@ var randomDataset = Dataset{
 
 // Random configures synthetic prompts of chosen lengths.
 type Random struct {
-	InputLen   int          `json:"input_len"`
-	OutputLen  int          `json:"output_len"`
-	PrefixLen  int          `json:"prefix_len"`
-	RangeRatio Ratio        `json:"range_ratio"`
-	Meaning    RatioMeaning `json:"range_ratio_meaning"` // once the settings are resolved: never auto
-	BatchSize  int          `json:"batch_size"`
-	NoReranker bool         `json:"no_reranker"`
+	InputLen   int           `json:"input_len"`
+	OutputLen  int           `json:"output_len"`
+	PrefixLen  int           `json:"prefix_len"`
+	RangeRatio lengths.Ratio `json:"range_ratio"`
+	Meaning    RatioMeaning  `json:"range_ratio_meaning"` // once the settings are resolved: never auto
+	BatchSize  int           `json:"batch_size"`
+	NoReranker bool          `json:"no_reranker"`
 }
 
 // RatioMeaning says how a range ratio is read.
@@ -123,21 +124,21 @@ func (r *Random) check(run *Run, c Problems) {
 type random struct {
 	remarks
 	cfg     Config
-	draws   drawer
-	in, out span
+	draws   lengths.Drawer
+	in, out lengths.Span
 	vocab   int
 	allowed []int32
 	prefix  []int32
 	salt    []int32
-	block   lengths // drawn N at a time
-	first   int     // request number of the block's first
-	at      int     // next in the block
+	block   drawnLengths // drawn N at a time
+	first   int          // request number of the block's first
+	at      int          // next in the block
 
 	fitter
 }
 
-// lengths holds the draws of a block of requests.
-type lengths struct{ in, out, offset []int32 }
+// drawnLengths holds the draws of a block of requests.
+type drawnLengths struct{ in, out, offset []int32 }
 
 func newRandom(cfg Config, tok Tokenizer) (*random, error) {
 	r := &random{cfg: cfg, fitter: fitter{tok: tok}, vocab: noVocab}
@@ -150,14 +151,14 @@ func newRandom(cfg Config, tok Tokenizer) (*random, error) {
 	} else {
 		r.noTokenizer(&cfg)
 	}
-	err := errors.Join(r.cfg.InDist.load(cfg.Open), r.cfg.OutDist.load(cfg.Open))
+	err := errors.Join(lengths.Load(&r.cfg.InDist, cfg.Open), lengths.Load(&r.cfg.OutDist, cfg.Open))
 	if err != nil {
 		return nil, err
 	}
 	if r.in, r.out, err = cfg.spans(specials); err != nil {
 		return nil, err
 	}
-	if r.draws, err = newDrawer(cfg.Era, cfg.Seed); err != nil {
+	if r.draws, err = lengths.NewDrawer(cfg.Era, cfg.Seed); err != nil {
 		return nil, err
 	}
 	if r.allowed = r.allow(); len(r.allowed) == 0 {
@@ -199,24 +200,24 @@ func (r *random) draw() {
 func (r *random) drawBlock() {
 	if r.block.in == nil {
 		n := min(r.cfg.N, maxBlock)
-		r.block = lengths{make([]int32, n), make([]int32, n), make([]int32, n)}
+		r.block = drawnLengths{make([]int32, n), make([]int32, n), make([]int32, n)}
 	}
-	r.draws.fill(r.block.in, r.in)
-	r.draws.fill(r.block.out, r.out)
-	r.draws.fill(r.block.offset, span{0, int64(r.vocab) - 1})
+	r.draws.Fill(r.block.in, r.in)
+	r.draws.Fill(r.block.out, r.out)
+	r.draws.Fill(r.block.offset, lengths.Span{Low: 0, High: int64(r.vocab) - 1})
 	r.spread()
 }
 
 func (r *random) drawPrefix() {
 	r.prefix = make([]int32, r.cfg.Prefix)
-	r.draws.fill(r.prefix, span{0, int64(len(r.allowed)) - 1})
+	r.draws.Fill(r.prefix, lengths.Span{Low: 0, High: int64(len(r.allowed)) - 1})
 	for i, pick := range r.prefix {
 		r.prefix[i] = r.allowed[pick]
 	}
 	if len(r.prefix) == 0 || r.cfg.Era != Head || r.tok == nil {
 		return
 	}
-	pad := func() int32 { return int32(r.draws.draw(span{0, int64(r.vocab) - 1})) }
+	pad := func() int32 { return int32(r.draws.Draw(lengths.Span{Low: 0, High: int64(r.vocab) - 1})) }
 	_, r.prefix = r.fit(&scratch{enc: r.tok.NewEncoder()}, r.prefix, len(r.prefix), pad)
 }
 

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"spate/internal/call"
+	"spate/internal/load/lengths"
 )
 
 // sized is a tokenizer that only says how large it is.
@@ -57,14 +58,14 @@ func TestDrawsEqualNumpy(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
-			cfg := Config{Dataset: "random", N: c.N, Seed: c.Seed, Era: c.Era, Input: c.Input, Output: c.Output, Prefix: c.Prefix, Ratio: Ratio{c.In, c.Out}}
+			cfg := Config{Dataset: "random", N: c.N, Seed: c.Seed, Era: c.Era, Input: c.Input, Output: c.Output, Prefix: c.Prefix, Ratio: lengths.Ratio{Input: c.In, Output: c.Out}}
 			r, err := newRandom(cfg, sized{flat{c.Vocab}, c.Special, c.SpecialIDs})
 			if err != nil {
 				t.Fatal(err)
 			}
 			b, first := r.block, len(c.FirstIn)
 			last := []int32{b.in[c.N-1], b.out[c.N-1], b.offset[c.N-1]}
-			got := []any{b.in[:first], b.out[:first], b.offset[:first], last, Lengths(b.in).Total(), Lengths(b.out).Total(), Lengths(b.offset).Total(), r.prefix}
+			got := []any{b.in[:first], b.out[:first], b.offset[:first], last, lengths.List(b.in).Total(), lengths.List(b.out).Total(), lengths.List(b.offset).Total(), r.prefix}
 			want := []any{c.FirstIn, c.FirstOut, c.FirstOff, c.Last, c.SumIn, c.SumOut, c.SumOff, c.PrefixIDs}
 			if d := cmp.Diff(want, got); d != "" {
 				t.Error(d)
@@ -102,7 +103,7 @@ func TestRandomByHand(t *testing.T) {
 
 func TestRandomOldRules(t *testing.T) {
 	// Seed 0 gives RandomState's 0, 3 of 41 for the prefix, then 3, 39, 9 as offsets.
-	cfg := Config{Dataset: "random", N: 3, Input: 3, Output: 2, Prefix: 2, Era: V6, Ratio: Ratio{1, 1}}
+	cfg := Config{Dataset: "random", N: 3, Input: 3, Output: 2, Prefix: 2, Era: V6, Ratio: lengths.Ratio{Input: 1, Output: 1}}
 	got, _ := requests(t, cfg, &letters{}, nil)
 	// ids 0,3 then 3,4,5 | 40,0,1 (39+1 wraps at 41) | 11,12,13; decoded and sent as that.
 	if d := cmp.Diff([]string{"<s>ccde", "<s>cbcd<s>a", "<s>cklm"}, texts(got)); d != "" {
@@ -115,7 +116,7 @@ func TestRandomOldRules(t *testing.T) {
 	}
 	// v0.10 leaves one token to the server and cuts what encodes longer: <s> c bcd <s> is
 	// <s> c b cd <s>, five tokens, cut to four.
-	cfg.Era, cfg.Ratio = V10, Ratio{}
+	cfg.Era, cfg.Ratio = V10, lengths.Ratio{}
 	got, _ = requests(t, cfg, &letters{}, nil)
 	if d := cmp.Diff([]string{"<s>ccd", "<s>cbcd", "<s>ckl"}, texts(got)); d != "" {
 		t.Error(d)
@@ -195,20 +196,20 @@ func TestFitGivesUp(t *testing.T) {
 }
 
 func TestRatio(t *testing.T) {
-	good := map[string]Ratio{
-		"0.0": {}, "0.5": {0.5, 0.5}, " 1 ": {1, 1},
-		`{"input": 0.25, "output": 0.5}`: {0.25, 0.5}, `{"output":0,"input":0.9}`: {0.9, 0},
+	good := map[string]lengths.Ratio{
+		"0.0": {}, "0.5": {Input: 0.5, Output: 0.5}, " 1 ": {Input: 1, Output: 1},
+		`{"input": 0.25, "output": 0.5}`: {Input: 0.25, Output: 0.5}, `{"output":0,"input":0.9}`: {Input: 0.9, Output: 0},
 	}
 	for s, want := range good {
-		if got, err := ParseRatio(s); err != nil || got != want {
-			t.Errorf("ParseRatio(%q) = %v, %v; want %v", s, got, err, want)
-		} else if back, err := ParseRatio(got.String()); err != nil || back != got {
+		if got, err := lengths.ParseRatio(s); err != nil || got != want {
+			t.Errorf("lengths.ParseRatio(%q) = %v, %v; want %v", s, got, err, want)
+		} else if back, err := lengths.ParseRatio(got.String()); err != nil || back != got {
 			t.Errorf("%q does not read back: %v, %v", got.String(), back, err)
 		}
 	}
 	for _, s := range []string{"", "half", "inf", "nan", "[0.1]", `{"input":1,"output":1}{}`, `{"input":0.1}`, `{"input":0.1,"output":"a"}`, `{"input":0.1,"output":0.1,"x":1}`, `{"in":1,"out":2}`} {
-		if got, err := ParseRatio(s); err == nil {
-			t.Errorf("ParseRatio(%q) = %v, want an error", s, got)
+		if got, err := lengths.ParseRatio(s); err == nil {
+			t.Errorf("lengths.ParseRatio(%q) = %v, want an error", s, got)
 		}
 	}
 }
@@ -218,22 +219,22 @@ func TestSpans(t *testing.T) {
 		name     string
 		cfg      Config
 		specials int
-		in, out  span
+		in, out  lengths.Span
 		err      string
 	}{
-		{name: "fixed", cfg: Config{Era: Head, Input: 100, Output: 10}, in: span{100, 100}, out: span{10, 10}},
-		{name: "floor and ceil", cfg: Config{Era: Head, Input: 101, Output: 11, Ratio: Ratio{0.5, 0.5}}, in: span{50, 152}, out: span{5, 17}},
-		{name: "specials come off first", cfg: Config{Era: Head, Input: 103, Output: 1, Ratio: Ratio{0.5, 0.9}}, specials: 2, in: span{50, 152}, out: span{1, 2}},
-		{name: "output never 0", cfg: Config{Era: Head, Input: 1}, in: span{1, 1}, out: span{1, 1}},
-		{name: "v0.10 cuts", cfg: Config{Era: V10, Input: 101, Output: 11, Ratio: Ratio{0.5, 0.5}}, in: span{50, 151}, out: span{5, 16}},
-		{name: "v0.6 is fixed at 1", cfg: Config{Era: V6, Input: 101, Output: 11, Ratio: Ratio{1, 1}}, specials: 2, in: span{101, 101}, out: span{11, 11}},
-		{name: "v0.6 spreads downwards", cfg: Config{Era: V6, Input: 101, Output: 11, Ratio: Ratio{0.5, 0}}, in: span{50, 101}, out: span{0, 11}},
-		{name: "ratio 1 today", cfg: Config{Era: Head, Input: 9, Output: 9, Ratio: Ratio{1, 1}}, err: "v0.8.4"},
-		{name: "ratio 1 in v0.10", cfg: Config{Era: V10, Input: 9, Output: 9, Ratio: Ratio{0, 1}}, err: "output range ratio 1"},
-		{name: "negative", cfg: Config{Era: Head, Input: 9, Output: 9, Ratio: Ratio{-0.1, 0}}, err: "outside [0, 1)"},
-		{name: "above 1 in v0.6", cfg: Config{Era: V6, Input: 9, Output: 9, Ratio: Ratio{0, 1.5}}, err: "outside [0, 1]"},
-		{name: "could be empty", cfg: Config{Era: Head, Input: 2, Output: 9, Ratio: Ratio{0.6, 0}}, err: "empty prompts"},
-		{name: "prefix makes it non-empty", cfg: Config{Era: Head, Input: 2, Output: 9, Prefix: 1, Ratio: Ratio{0.6, 0}}, in: span{0, 4}, out: span{9, 9}},
+		{name: "fixed", cfg: Config{Era: Head, Input: 100, Output: 10}, in: lengths.Span{Low: 100, High: 100}, out: lengths.Span{Low: 10, High: 10}},
+		{name: "floor and ceil", cfg: Config{Era: Head, Input: 101, Output: 11, Ratio: lengths.Ratio{Input: 0.5, Output: 0.5}}, in: lengths.Span{Low: 50, High: 152}, out: lengths.Span{Low: 5, High: 17}},
+		{name: "specials come off first", cfg: Config{Era: Head, Input: 103, Output: 1, Ratio: lengths.Ratio{Input: 0.5, Output: 0.9}}, specials: 2, in: lengths.Span{Low: 50, High: 152}, out: lengths.Span{Low: 1, High: 2}},
+		{name: "output never 0", cfg: Config{Era: Head, Input: 1}, in: lengths.Span{Low: 1, High: 1}, out: lengths.Span{Low: 1, High: 1}},
+		{name: "v0.10 cuts", cfg: Config{Era: V10, Input: 101, Output: 11, Ratio: lengths.Ratio{Input: 0.5, Output: 0.5}}, in: lengths.Span{Low: 50, High: 151}, out: lengths.Span{Low: 5, High: 16}},
+		{name: "v0.6 is fixed at 1", cfg: Config{Era: V6, Input: 101, Output: 11, Ratio: lengths.Ratio{Input: 1, Output: 1}}, specials: 2, in: lengths.Span{Low: 101, High: 101}, out: lengths.Span{Low: 11, High: 11}},
+		{name: "v0.6 spreads downwards", cfg: Config{Era: V6, Input: 101, Output: 11, Ratio: lengths.Ratio{Input: 0.5, Output: 0}}, in: lengths.Span{Low: 50, High: 101}, out: lengths.Span{Low: 0, High: 11}},
+		{name: "ratio 1 today", cfg: Config{Era: Head, Input: 9, Output: 9, Ratio: lengths.Ratio{Input: 1, Output: 1}}, err: "v0.8.4"},
+		{name: "ratio 1 in v0.10", cfg: Config{Era: V10, Input: 9, Output: 9, Ratio: lengths.Ratio{Input: 0, Output: 1}}, err: "output range ratio 1"},
+		{name: "negative", cfg: Config{Era: Head, Input: 9, Output: 9, Ratio: lengths.Ratio{Input: -0.1, Output: 0}}, err: "outside [0, 1)"},
+		{name: "above 1 in v0.6", cfg: Config{Era: V6, Input: 9, Output: 9, Ratio: lengths.Ratio{Input: 0, Output: 1.5}}, err: "outside [0, 1]"},
+		{name: "could be empty", cfg: Config{Era: Head, Input: 2, Output: 9, Ratio: lengths.Ratio{Input: 0.6, Output: 0}}, err: "empty prompts"},
+		{name: "prefix makes it non-empty", cfg: Config{Era: Head, Input: 2, Output: 9, Prefix: 1, Ratio: lengths.Ratio{Input: 0.6, Output: 0}}, in: lengths.Span{Low: 0, High: 4}, out: lengths.Span{Low: 9, High: 9}},
 		{name: "no rows to take it from", cfg: Config{Era: Head, Input: 2, Output: FromData}, err: "output length"},
 	}
 	for _, c := range cases {
@@ -259,7 +260,7 @@ func TestRandomLaws(t *testing.T) {
 			Dataset: "random", N: rapid.IntRange(1, 8).Draw(t, "n"), Seed: rapid.Uint64().Draw(t, "seed"),
 			Input: rapid.IntRange(3, 40).Draw(t, "input"), Output: rapid.IntRange(0, 40).Draw(t, "output"),
 			Prefix: rapid.IntRange(0, 9).Draw(t, "prefix"), IDs: rapid.Bool().Draw(t, "ids"),
-			Ratio: Ratio{rapid.Float64Range(0, 0.5).Draw(t, "ri"), rapid.Float64Range(0, 0.99).Draw(t, "ro")},
+			Ratio: lengths.Ratio{Input: rapid.Float64Range(0, 0.5).Draw(t, "ri"), Output: rapid.Float64Range(0, 0.99).Draw(t, "ro")},
 			Era:   Head, Salt: rapid.SampledFrom([]string{"", "x"}).Draw(t, "salt"),
 		}
 		tok := &letters{}
@@ -280,7 +281,7 @@ func TestRandomLaws(t *testing.T) {
 			if r.ID != i || r.Name != fmt.Sprint(i) {
 				t.Fatalf("request %d is %d, %q", i, r.ID, r.Name)
 			}
-			if n := r.MaxOut; int64(n) < out.low || int64(n) > out.high {
+			if n := r.MaxOut; int64(n) < out.Low || int64(n) > out.High {
 				t.Fatalf("output %d outside %v", n, out)
 			}
 			ids := r.Prompt.IDs
@@ -288,7 +289,7 @@ func TestRandomLaws(t *testing.T) {
 				ids = tok.Encode(nil, r.Prompt.Text, false)
 			}
 			n := int64(len(ids) - cfg.Prefix)
-			if len(ids) != r.In.N || (n < in.low || n > in.high) && len(s.Notes()) == 0 {
+			if len(ids) != r.In.N || (n < in.Low || n > in.High) && len(s.Notes()) == 0 {
 				t.Fatalf("%d ids, counted %d, bounds %v and a prefix of %d", len(ids), r.In.N, in, cfg.Prefix)
 			}
 			if cfg.IDs && cfg.Salt == "" && !cmp.Equal(prefix, ids[:len(prefix)]) {
@@ -302,7 +303,7 @@ func TestRandomLaws(t *testing.T) {
 }
 
 func TestRandomEndless(t *testing.T) {
-	cfg := Config{Dataset: "random", N: 3, Input: 30, Output: 9, Ratio: Ratio{0.5, 0.5}, Endless: true, IDs: true}
+	cfg := Config{Dataset: "random", N: 3, Input: 30, Output: 9, Ratio: lengths.Ratio{Input: 0.5, Output: 0.5}, Endless: true, IDs: true}
 	s, err := New(cfg, flat{5000}, nil)
 	if err != nil {
 		t.Fatal(err)

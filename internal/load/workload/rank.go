@@ -127,7 +127,7 @@ func (q *ranked) documents(cfg Config, tok Tokenizer, query int) error {
 	if q.in, q.out, err = q.cfg.spans(specials); err != nil {
 		return err
 	}
-	q.block, q.first, q.at = lengths{}, 1, 0
+	q.block, q.first, q.at = drawnLengths{}, 1, 0
 	q.drawBlock()
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/call"
+	"spate/internal/load/lengths"
 )
 
 const conversations = `[{"conversations": [{"value": "aceg"}, {"value": "x"}]}, {"conversations": [{"value": " "}, {"value": "x"}]},
@@ -14,7 +15,7 @@ const conversations = `[{"conversations": [{"value": "aceg"}, {"value": "x"}]}, 
 // TestRecutByHand: ids are cut, or repeated and cut, to the length, the opening <s> included; a
 // conversation without text takes no length.
 func TestRecutByHand(t *testing.T) {
-	base := Config{Dataset: "random", Path: "c.json", N: 2, Input: 7, Output: 9, Ratio: Ratio{1, 1}, Era: V6, NoShuffle: true}
+	base := Config{Dataset: "random", Path: "c.json", N: 2, Input: 7, Output: 9, Ratio: lengths.Ratio{Input: 1, Output: 1}, Era: V6, NoShuffle: true}
 	for name, c := range map[string]struct {
 		change func(*Config)
 		want   []sample
@@ -43,7 +44,7 @@ func TestRecutByHand(t *testing.T) {
 // TestRecutWithoutTokenizer: words of the file, 1.3 tokens each, and a note.
 func TestRecutWithoutTokenizer(t *testing.T) {
 	open, _ := files(map[string]string{"c.json": `[{"conversations": [{"value": "one two three"}, {"value": "x"}]}]`})
-	got, notes := requests(t, Config{Dataset: "random", Path: "c.json", Open: open, N: 1, Input: 7, Output: 2, Ratio: Ratio{1, 1}, Era: V6}, nil, nil)
+	got, notes := requests(t, Config{Dataset: "random", Path: "c.json", Open: open, N: 1, Input: 7, Output: 2, Ratio: lengths.Ratio{Input: 1, Output: 1}, Era: V6}, nil, nil)
 	want := []sample{{"one two three one two", 7, 2}} // 7 / 1.3 is 5.4
 	if d := cmp.Diff(want, samples(got), cmp.AllowUnexported(sample{})); d != "" {
 		t.Error(d)
@@ -57,11 +58,11 @@ func TestRecutWithoutTokenizer(t *testing.T) {
 func TestLeastLength(t *testing.T) {
 	cfg := Config{Input: 8, Output: 4, Era: V6, Least: 1}
 	in, out, err := cfg.spans(0)
-	if err != nil || in != (span{1, 8}) || out != (span{1, 4}) {
+	if err != nil || in != (lengths.Span{Low: 1, High: 8}) || out != (lengths.Span{Low: 1, High: 4}) {
 		t.Errorf("%v, %v, %v", in, out, err)
 	}
 	cfg.Least = 0
-	if in, out, err = cfg.spans(0); err != nil || in != (span{0, 8}) || out != (span{0, 4}) {
+	if in, out, err = cfg.spans(0); err != nil || in != (lengths.Span{Low: 0, High: 8}) || out != (lengths.Span{Low: 0, High: 4}) {
 		t.Errorf("%v, %v, %v", in, out, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"spate/internal/call"
+	"spate/internal/load/lengths"
 	"spate/internal/rng"
 )
 
@@ -26,7 +27,7 @@ var sharedDataset = Dataset{
 		}
 		if r.Has("multi-turn-turns") {
 			r.Talk.fill(c)
-			c.Talk.Turns, _ = ParseDist(r.Talk.Turns) // checked before
+			c.Talk.Turns, _ = lengths.ParseDist(r.Talk.Turns) // checked before
 		}
 	},
 	check: func(r *Run, c Problems) {

@@ -7,6 +7,7 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/load/deal"
+	"spate/internal/load/lengths"
 )
 
 // kept is counted, of which every row is kept.
@@ -63,7 +64,7 @@ func TestStreamSkips(t *testing.T) {
 
 // TestConversationsSkipped numbers requests of conversations as if it held those of others.
 func TestConversationsSkipped(t *testing.T) {
-	cfg := Config{Dataset: "multi-turn", N: 20, Input: 8, Output: 2, Chat: true, Talk: Talk{Turns: Dist{Law: "uniform", A: 1, B: 5}}}
+	cfg := Config{Dataset: "multi-turn", N: 20, Input: 8, Output: 2, Chat: true, Talk: Talk{Turns: lengths.Dist{Law: "uniform", A: 1, B: 5}}}
 	whole, _ := requests(t, cfg, flat{500}, nil)
 	share := deal.Part{Index: 1, Of: 3}.Share(0)
 	cfg.Has = share.Has

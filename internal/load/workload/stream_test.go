@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"spate/internal/call"
+	"spate/internal/load/lengths"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -254,8 +255,8 @@ func TestSameForAnyWorkers(t *testing.T) {
 	open, _ := files(map[string]string{"rows": rows.String(), "talk": talk.String()})
 	tmpl := func(user string) (string, error) { return "<s>" + user + "<s>", nil }
 	cases := []Config{
-		{Dataset: "random", Input: 40, Output: 20, Prefix: 7, Ratio: Ratio{0.5, 0.5}},
-		{Dataset: "random", Input: 40, Output: 20, Prefix: 7, Ratio: Ratio{0.5, 0.5}, Era: V10},
+		{Dataset: "random", Input: 40, Output: 20, Prefix: 7, Ratio: lengths.Ratio{Input: 0.5, Output: 0.5}},
+		{Dataset: "random", Input: 40, Output: 20, Prefix: 7, Ratio: lengths.Ratio{Input: 0.5, Output: 0.5}, Era: V10},
 		{Dataset: "sonnet", Input: 550, Output: 20, Prefix: 200},
 		{Dataset: "custom", Path: "rows", Open: open, Output: FromData},
 		{Dataset: "sharegpt", Path: "talk", Open: open, Output: FromData},

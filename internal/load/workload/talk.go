@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"spate/internal/call"
+	"spate/internal/load/lengths"
 	"spate/internal/rng"
 )
 
@@ -48,8 +49,8 @@ var multiTurnDataset = Dataset{
 		if r.Path != "" {
 			return
 		}
-		c.Talk.Turns, _ = ParseDist(r.Talk.Turns) // checked before
-		c.Talk.NextIn, _ = ParseDist(r.Talk.NextLen)
+		c.Talk.Turns, _ = lengths.ParseDist(r.Talk.Turns) // checked before
+		c.Talk.NextIn, _ = lengths.ParseDist(r.Talk.NextLen)
 		c.Input, c.Output, c.Prefix = r.Random.InputLen, r.Random.OutputLen, r.Random.PrefixLen
 	},
 }
@@ -103,16 +104,16 @@ func (t *Conversations) flags() []Flag {
 }
 
 func (t *Conversations) fill(c *Config) {
-	c.Talk.Think, _ = ParseDist(t.Think) // checked before; none for an empty one
+	c.Talk.Think, _ = lengths.ParseDist(t.Think) // checked before; none for an empty one
 	c.Talk.MaxTurns = t.MaxTurns
 }
 
 // Talk describes conversations (multi-turn, agentic).
 type Talk struct {
-	Turns    Dist // of made-up conversations
-	NextIn   Dist // tokens of each user message after the first
-	Think    Dist // seconds between an answer and the next message; none: what the file says, or nothing
-	MaxTurns int  // of each conversation; 0 for all
+	Turns    lengths.Dist // of made-up conversations
+	NextIn   lengths.Dist // tokens of each user message after the first
+	Think    lengths.Dist // seconds between an answer and the next message; none: what the file says, or nothing
+	MaxTurns int          // of each conversation; 0 for all
 }
 
 const oneText = "the endpoint takes no messages: a conversation is sent as one text, turn after turn"
@@ -192,8 +193,8 @@ func emptyTalk(cfg Config, tok Tokenizer) (*dialogs, error) {
 	if err := t.prepare(tok, &cfg); err != nil {
 		return nil, err
 	}
-	for _, d := range []*Dist{&t.cfg.Talk.Turns, &t.cfg.Talk.NextIn, &t.cfg.Talk.Think} {
-		if err := d.load(cfg.Open); err != nil {
+	for _, d := range []*lengths.Dist{&t.cfg.Talk.Turns, &t.cfg.Talk.NextIn, &t.cfg.Talk.Think} {
+		if err := lengths.Load(d, cfg.Open); err != nil {
 			return nil, err
 		}
 	}
@@ -249,7 +250,7 @@ func (t *dialogs) invent(s *scratch, i int) []step {
 	for k := range turns {
 		n := drawn(&c.InDist, c.Input, draws)
 		if k > 0 && c.Talk.NextIn.Law != "" {
-			n = int(c.Talk.NextIn.length(draws))
+			n = int(c.Talk.NextIn.Length(draws))
 		}
 		st := step{out: drawn(&c.OutDist, c.Output, draws), think: t.thought(draws)}
 		if k == 0 && c.Prefix > 0 {
@@ -265,7 +266,7 @@ func (t *dialogs) invent(s *scratch, i int) []step {
 func (t *dialogs) turns(i int) (int, *rand.Rand) {
 	draws, n := rng.New(t.cfg.Seed, "turns", uint64(i)), 1
 	if t.cfg.Talk.Turns.Law != "" {
-		n = int(t.cfg.Talk.Turns.length(draws))
+		n = int(t.cfg.Talk.Turns.Length(draws))
 	}
 	if most := t.cfg.Talk.MaxTurns; most > 0 {
 		n = min(n, most)
@@ -273,11 +274,11 @@ func (t *dialogs) turns(i int) (int, *rand.Rand) {
 	return max(1, n), draws
 }
 
-func drawn(d *Dist, fixed int, draws *rand.Rand) int {
+func drawn(d *lengths.Dist, fixed int, draws *rand.Rand) int {
 	if d.Law == "" {
 		return max(1, fixed)
 	}
-	return int(d.length(draws))
+	return int(d.Length(draws))
 }
 
 // thought draws a time to think.
@@ -285,7 +286,7 @@ func (t *dialogs) thought(draws *rand.Rand) time.Duration {
 	if t.cfg.Talk.Think.Law == "" {
 		return 0
 	}
-	return time.Duration(max(0, t.cfg.Talk.Think.draw(draws)) * float64(time.Second))
+	return time.Duration(max(0, t.cfg.Talk.Think.Draw(draws)) * float64(time.Second))
 }
 
 func (t *dialogs) next() (job, state, error) {

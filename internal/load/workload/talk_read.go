@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"spate/internal/load/lengths"
 	"spate/internal/load/rows"
 	"spate/internal/rng"
 )
@@ -101,7 +102,7 @@ func parseTalk(list []any, cfg *Config, number int) []step {
 			script[i].out = 256
 		}
 		if i > 0 && cfg.Talk.Think.Law != "" {
-			script[i].think = time.Duration(max(0, cfg.Talk.Think.draw(draws)) * float64(time.Second))
+			script[i].think = time.Duration(max(0, cfg.Talk.Think.Draw(draws)) * float64(time.Second))
 		}
 	}
 	return script
@@ -154,7 +155,7 @@ func parseSteps(rounds []any, cfg *Config, depth int) ([]step, error) {
 		for k, m := range list {
 			st.say = append(st.say, messageFrom(m, k))
 		}
-		if n, ok := r["output_tokens"].(float64); ok && n >= 1 && n <= maxLength && cfg.Output == FromData {
+		if n, ok := r["output_tokens"].(float64); ok && n >= 1 && n <= lengths.MaxLength && cfg.Output == FromData {
 			st.out = int(n)
 		}
 		if st.out == FromData {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/call"
+	"spate/internal/load/lengths"
 )
 
 // hold runs all conversations of a stream against an answer, in the order requests become due, and lists
@@ -54,7 +55,7 @@ func TestConversations(t *testing.T) {
 	file := `[{"conversations": [{"from": "system", "value": "be brief"}, {"from": "human", "value": "ace"}, {"from": "gpt", "value": "acegik"}, {"from": "human", "value": "gik"}, {"from": "gpt", "value": "ac"}]},
 		{"messages": [{"role": "user", "content": "moq"}, {"role": "assistant", "content": "abab"}]}]`
 	open, _ := files(map[string]string{"t.json": file})
-	cfg := Config{Dataset: "multi-turn", Path: "t.json", Open: open, Chat: true, Output: FromData, NoShuffle: true, NamePrefix: "r-", Talk: Talk{Think: Dist{Law: "constant", A: 1.5}}}
+	cfg := Config{Dataset: "multi-turn", Path: "t.json", Open: open, Chat: true, Output: FromData, NoShuffle: true, NamePrefix: "r-", Talk: Talk{Think: lengths.Dist{Law: "constant", A: 1.5}}}
 	s, err := New(cfg, &letters{}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +79,7 @@ func TestConversations(t *testing.T) {
 func TestConversationAsText(t *testing.T) {
 	cfg := must(t, "multi-turn")
 	cfg.N, cfg.Input, cfg.Output, cfg.Prefix, cfg.Seed = 3, 20, 5, 7, 4
-	cfg.Talk.Turns, cfg.Talk.NextIn, cfg.Talk.Think = Dist{Law: "uniform", A: 2, B: 4}, Dist{Law: "constant", A: 6}, Dist{Law: "exponential", A: 0.1}
+	cfg.Talk.Turns, cfg.Talk.NextIn, cfg.Talk.Think = lengths.Dist{Law: "uniform", A: 2, B: 4}, lengths.Dist{Law: "constant", A: 6}, lengths.Dist{Law: "exponential", A: 0.1}
 	s, err := New(cfg, flat{1000}, nil)
 	if err != nil {
 		t.Fatal(err)

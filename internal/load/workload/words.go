@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+
+	"spate/internal/rng"
 )
 
 // Words that the common vocabularies hold as single tokens with a leading space, and longer ones
@@ -96,3 +98,6 @@ func appendProse(text []byte, draws *rand.Rand, n int) []byte {
 	}
 	return text
 }
+
+// Words is plain text of about n tokens.
+func Words(n int, seed uint64) string { return string(appendProse(nil, rng.New(seed, "words"), n)) }

@@ -13,6 +13,7 @@ import (
 	"fmt"
 
 	"spate/internal/call"
+	"spate/internal/load/lengths"
 	"spate/internal/load/rows"
 )
 
@@ -29,13 +30,13 @@ type File = rows.File
 type Template func(user string) (string, error)
 
 // Era selects whose sampling rules apply where vLLM changed them over time.
-type Era string
+type Era = lengths.Era
 
-// The eras whose results people compare against.
+// Eras.
 const (
-	Head Era = "head"  // today's rules
-	V10  Era = "v0.10" // v0.8.4 to v0.11: integer bounds, one cut and no padding, special ids included
-	V6   Era = "v0.6"  // up to v0.8.3: lengths in [int(len*ratio), len], prompts as decoded
+	Head = lengths.Head
+	V10  = lengths.V10
+	V6   = lengths.V6
 )
 
 // FromData as an output length takes it from each row of the dataset.
@@ -51,18 +52,18 @@ type Config struct {
 	Path string                          // dataset file; sonnet has one built in
 	Open func(path string) (File, error) // opens Path
 
-	Input  int   // prompt tokens
-	Output int   // output tokens, or FromData
-	Prefix int   // tokens shared by all prompts, on top of Input (random) or within it (sonnet)
-	Ratio  Ratio // spread of lengths (random)
+	Input  int           // prompt tokens
+	Output int           // output tokens, or FromData
+	Prefix int           // tokens shared by all prompts, on top of Input (random) or within it (sonnet)
+	Ratio  lengths.Ratio // spread of lengths (random)
 	// LessSpecials: prompts cut from a file are shorter by the tokens the server will add, as SGLang's.
 	LessSpecials bool
 
 	Least int // no length drawn is below it (random with the rules of V6)
 	Era   Era // empty means Head
 
-	InDist, OutDist Dist     // random: lengths that are spread by a law; none: Input, Output and Ratio
-	Joint           []Bucket // random: pairs of lengths, instead
+	InDist, OutDist lengths.Dist     // random: lengths that are spread by a law; none: Input, Output and Ratio
+	Joint           []lengths.Bucket // random: pairs of lengths, instead
 
 	Batch      int   // random: prompts in a request; random-rerank: documents
 	NoReranker bool  // random-rerank: query and documents are embedded apart

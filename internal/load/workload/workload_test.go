@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"spate/internal/load/lengths"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -63,7 +65,7 @@ func TestConfigRefused(t *testing.T) {
 }
 
 func TestPreview(t *testing.T) {
-	cfg := Config{Dataset: "random", N: 500, Input: 100, Output: 20, Prefix: 10, Ratio: Ratio{0.5, 0.5}, Endless: true}
+	cfg := Config{Dataset: "random", N: 500, Input: 100, Output: 20, Prefix: 10, Ratio: lengths.Ratio{Input: 0.5, Output: 0.5}, Endless: true}
 	plan, err := Preview(t.Context(), cfg, flat{5000}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -85,14 +87,14 @@ func TestPreview(t *testing.T) {
 	if err != nil || *closed != 1 {
 		t.Fatalf("%v; closed %d times", err, *closed)
 	}
-	want := Plan{Requests: 4, In: Lengths{4, 5, 5, 5}, Out: Lengths{6, 6, 6, 2044}, Notes: plan.Notes}
+	want := Plan{Requests: 4, In: lengths.List{4, 5, 5, 5}, Out: lengths.List{6, 6, 6, 2044}, Notes: plan.Notes}
 	if d := cmp.Diff(want, plan); d != "" || len(plan.Notes) != 1 {
 		t.Errorf("%s, notes %q", d, plan.Notes)
 	}
 	if plan.Out.Mean() != 515.5 || plan.Out.At(0.75) != 6 || plan.Out.At(0.76) != 2044 {
 		t.Errorf("mean %v, quantiles %d and %d", plan.Out.Mean(), plan.Out.At(0.75), plan.Out.At(0.76))
 	}
-	if none := (Lengths{}); none.Mean() != 0 || none.At(0.5) != 0 {
+	if none := (lengths.List{}); none.Mean() != 0 || none.At(0.5) != 0 {
 		t.Error("no lengths have a mean or a quantile")
 	}
 	if _, err := Preview(t.Context(), Config{}, nil, nil, nil); err == nil {

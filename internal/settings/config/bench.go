@@ -190,11 +190,11 @@ type Dataset struct {
 	MediaPath        string  `json:"allowed_local_media_path,omitempty"` // further folders whose files rows may name
 	InputLen         *int    `json:"input_len,omitempty"`
 	OutputLen        *int    `json:"output_len,omitempty"`
-	InputDist        string  `json:"input_dist,omitempty"` // a law for random lengths, as workload.ParseDist reads it
+	InputDist        string  `json:"input_dist,omitempty"` // a law for random lengths, as lengths.ParseDist reads it
 	OutputDist       string  `json:"output_dist,omitempty"`
 	InputStd         float64 `json:"input_stddev,omitempty"`
 	OutputStd        float64 `json:"output_stddev,omitempty"`
-	Joint            string  `json:"joint_lengths,omitempty"` // as workload.ParseBuckets reads them
+	Joint            string  `json:"joint_lengths,omitempty"` // as lengths.ParseBuckets reads them
 	NoStream         bool    `json:"no_stream"`
 	NoOversample     bool    `json:"no_oversample"`
 	DisableShuffle   bool    `json:"disable_shuffle"`

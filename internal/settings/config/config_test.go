@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spate/internal/figure"
+	"spate/internal/load/lengths"
 	"spate/internal/load/schedule"
 	"spate/internal/load/workload"
 )
@@ -97,7 +98,7 @@ func TestValidateNamesTheFlags(t *testing.T) {
 		"time without a rate":   {func(b *Bench) { b.Load.Duration = 1 }, []string{"duration", "request-rate"}},
 		"time of a closed loop": {func(b *Bench) { b.Load.Duration, b.Load.MaxConcurrency = 1, ptr(2) }, nil},
 		"warm-up of a burst":    {func(b *Bench) { b.Load.WarmupDuration = 1 }, []string{"warmup-duration", "request-rate"}},
-		"ratio out of range":    {func(b *Bench) { b.Dataset.Random.RangeRatio = workload.Ratio{Input: 2, Output: 2} }, []string{"random-range-ratio"}},
+		"ratio out of range":    {func(b *Bench) { b.Dataset.Random.RangeRatio = lengths.Ratio{Input: 2, Output: 2} }, []string{"random-range-ratio"}},
 		"path with random":      {func(b *Bench) { b.Dataset.Path = "x.json" }, []string{"dataset-path", "dataset-name"}},
 		"sharegpt without path": {func(b *Bench) { b.Dataset.Name = DatasetShareGPT }, []string{"dataset-name", "dataset-path"}},
 		"custom not jsonl": {func(b *Bench) {
@@ -113,9 +114,9 @@ func TestValidateNamesTheFlags(t *testing.T) {
 			b.Dataset.Name, b.Dataset.Sonnet = DatasetSonnet, workload.Sonnet{InputLen: 100, OutputLen: 10, PrefixLen: 100}
 		}, []string{"sonnet-input-len", "sonnet-prefix-len"}},
 		"head refuses ratio 1": {func(b *Bench) {
-			b.Dataset.Random.RangeRatio, b.Dataset.Random.Meaning = workload.Ratio{Input: 0, Output: 1}, workload.RatioHead
+			b.Dataset.Random.RangeRatio, b.Dataset.Random.Meaning = lengths.Ratio{Input: 0, Output: 1}, workload.RatioHead
 		}, []string{"random-range-ratio"}},
-		"auto takes ratio 1": {func(b *Bench) { b.Dataset.Random.RangeRatio = workload.Ratio{Input: 1, Output: 1} }, nil},
+		"auto takes ratio 1": {func(b *Bench) { b.Dataset.Random.RangeRatio = lengths.Ratio{Input: 1, Output: 1} }, nil},
 		"ids in chat": {func(b *Bench) {
 			b.Target.Backend, b.Body.PromptTokenIDs = OpenAIChat, true
 		}, []string{"prompt-token-ids", "backend"}},
@@ -317,14 +318,14 @@ func TestFloatJSON(t *testing.T) {
 func TestResolveNotes(t *testing.T) {
 	b := good()
 	b.Output.ResultDir = "d"
-	b.Dataset.Random.RangeRatio = workload.Ratio{Input: 1, Output: 1}
+	b.Dataset.Random.RangeRatio = lengths.Ratio{Input: 1, Output: 1}
 	notes := strings.Join(b.Resolve(), "\n")
 	for _, want := range []string{"--save-result", "--random-range-ratio 1"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("%q is missing in %q", want, notes)
 		}
 	}
-	if b.Dataset.Random.RangeRatio != (workload.Ratio{}) {
+	if b.Dataset.Random.RangeRatio != (lengths.Ratio{}) {
 		t.Errorf("an old ratio of 1 became %v, want fixed lengths", b.Dataset.Random.RangeRatio)
 	}
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 
+	"spate/internal/load/lengths"
 	"spate/internal/load/workload"
 	"spate/internal/send/protocol"
 )
@@ -68,10 +69,10 @@ func (b *Bench) resolveDataset(note func(string, ...any)) {
 func (b *Bench) resolveSpread() {
 	d := &b.Dataset
 	if d.InputStd > 0 && d.InputDist == "" {
-		d.InputDist = workload.Dist{Law: "normal", A: float64(d.Random.InputLen), B: d.InputStd}.String()
+		d.InputDist = lengths.Dist{Law: "normal", A: float64(d.Random.InputLen), B: d.InputStd}.String()
 	}
 	if d.OutputStd > 0 && d.OutputDist == "" {
-		d.OutputDist = workload.Dist{Law: "normal", A: float64(d.Random.OutputLen), B: d.OutputStd}.String()
+		d.OutputDist = lengths.Dist{Law: "normal", A: float64(d.Random.OutputLen), B: d.OutputStd}.String()
 	}
 }
 
@@ -82,7 +83,7 @@ func (b *Bench) checkSpread(c *checker) {
 		if law.text == "" {
 			continue
 		}
-		_, err := workload.ParseDist(law.text)
+		_, err := lengths.ParseDist(law.text)
 		c.Want(err == nil, law.flag, "%v", err)
 		c.Clash(!d.Kind().Random && d.Name != DatasetMultiTurn, law.flag, "dataset-name", "only random prompts can have a distribution of lengths")
 		c.Clash(b.Has("random-range-ratio"), law.flag, "random-range-ratio", "both set the spread of lengths")
@@ -95,7 +96,7 @@ func (b *Bench) checkSpread(c *checker) {
 	c.Want(d.InputStd >= 0, "isl-stddev", "%v is negative", d.InputStd)
 	c.Want(d.OutputStd >= 0, "osl-stddev", "%v is negative", d.OutputStd)
 	if d.Joint != "" {
-		_, err := workload.ParseBuckets(d.Joint)
+		_, err := lengths.ParseBuckets(d.Joint)
 		c.Want(err == nil, "seq-dist", "%v", err)
 		c.Clash(!d.Kind().Random, "seq-dist", "dataset-name", "only random prompts can have weighted lengths")
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"spate/internal/load/lengths"
 	"spate/internal/load/workload"
 	"spate/internal/safe/secret"
 )
@@ -94,10 +95,10 @@ func (b *Bench) resolveRatio(note func(string, ...any)) {
 		return
 	}
 	r.Meaning = workload.RatioHead
-	if r.RangeRatio != (workload.Ratio{Input: 1, Output: 1}) {
+	if r.RangeRatio != (lengths.Ratio{Input: 1, Output: 1}) {
 		return
 	}
-	r.RangeRatio = workload.Ratio{}
+	r.RangeRatio = lengths.Ratio{}
 	if b.Dataset.Name == DatasetRandom {
 		note("--random-range-ratio 1 is read as scripts before vLLM 0.8.4 mean it: every length exactly as asked " +
 			"(--range-ratio-meaning head or v6 decides otherwise)")

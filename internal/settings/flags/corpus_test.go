@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"spate/internal/load/lengths"
 	"spate/internal/load/workload"
 	"spate/internal/settings/config"
 )
@@ -75,7 +76,7 @@ func checkCommand(t *testing.T, line string) {
 func settingsByFlag(b *config.Bench) map[string]string {
 	d := b.Dataset
 	ratio := "another"
-	if d.Random.RangeRatio == (workload.Ratio{}) { // what an older script's 1.0 comes to
+	if d.Random.RangeRatio == (lengths.Ratio{}) { // what an older script's 1.0 comes to
 		ratio = "1.0"
 	}
 	save := ""

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"spate/internal/load/workload"
+	"spate/internal/load/lengths"
 	"spate/internal/settings/config"
 )
 
@@ -58,7 +58,7 @@ func TestParseForms(t *testing.T) {
 		"dot in value":         {"--base-url=http://1.2.3.4:80", func(b *config.Bench) bool { return b.Target.BaseURLs[0] == "http://1.2.3.4:80" }},
 		"several urls":         {"--base-url http://a http://b,http://c --url http://d", func(b *config.Bench) bool { return len(b.Target.BaseURLs) == 4 }},
 		"ratio as json": {`--random-range-ratio {"input":0.1,"output":0.2}`, func(b *config.Bench) bool {
-			return b.Dataset.Random.RangeRatio == workload.Ratio{Input: 0.1, Output: 0.2}
+			return b.Dataset.Random.RangeRatio == lengths.Ratio{Input: 0.1, Output: 0.2}
 		}},
 		"endpoint type": {"--endpoint-type openai-chat --backend vllm", func(b *config.Bench) bool {
 			return b.Target.Backend == config.OpenAIChat && b.Target.Endpoint == config.ChatPath

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"spate/internal/load/lengths"
 	"spate/internal/load/workload"
 	"spate/internal/pytext"
 	"spate/internal/settings/config"
@@ -107,7 +108,7 @@ func valueOf(to any) *value {
 		return finite(p)
 	case *pytext.Number:
 		return float(p)
-	case *workload.Ratio:
+	case *lengths.Ratio:
 		return ratio(p)
 	case *workload.RatioMeaning:
 		return enum(p)

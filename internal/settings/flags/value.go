@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"spate/internal/figure"
+	"spate/internal/load/lengths"
 	"spate/internal/load/schedule"
-	"spate/internal/load/workload"
 	"spate/internal/pytext"
 	"spate/internal/safe/secret"
 	"spate/internal/settings/config"
@@ -139,7 +139,7 @@ func spread(p **int, law *string) *value {
 			*law = ""
 			return number(s)
 		}
-		d, err := workload.ParseDist(s)
+		d, err := lengths.ParseDist(s)
 		if err != nil {
 			return err
 		}
@@ -161,7 +161,7 @@ func spread(p **int, law *string) *value {
 func law(p *string) *value {
 	v := str(p)
 	v.set = func(s string) error {
-		d, err := workload.ParseDist(s)
+		d, err := lengths.ParseDist(s)
 		if err == nil {
 			*p = d.String()
 		}
@@ -471,8 +471,8 @@ func joinFloats(fs []float64) string {
 	return strings.Join(out, ",")
 }
 
-func ratio(p *workload.Ratio) *value {
-	v := parsed(p, "RATIO", workload.ParseRatio, workload.Ratio.String)
+func ratio(p *lengths.Ratio) *value {
+	v := parsed(p, "RATIO", lengths.ParseRatio, lengths.Ratio.String)
 	v.pair = "json"
 	return v
 }

@@ -1,4 +1,6 @@
-package workload
+// Package lengths says how long prompts and answers are: by a law (dist.go), or by vLLM's range ratio, drawn as its
+// benchmark draws them (ratio.go). Package workload makes requests of such lengths.
+package lengths
 
 import (
 	"errors"
@@ -36,8 +38,8 @@ var laws = []struct {
 	{"empirical", 0, "empirical(lengths.txt): one number a line"},
 }
 
-// maxLength is the longest length a distribution may give; a normal law has no end of its own.
-const maxLength = 1 << 24
+// MaxLength is the longest length a distribution may give; a normal law has no end of its own.
+const MaxLength = 1 << 24
 
 // ParseDist reads a distribution: 512, uniform(100,500), normal(480,240), lognormal(480,240), exponential(480) or
 // empirical(FILE).
@@ -90,10 +92,10 @@ func parseLaw(name string, args int, hint, rest string) (Dist, error) {
 }
 
 func checkLength(v float64, zero bool) error {
-	if v > 0 && v <= maxLength || zero && v == 0 {
+	if v > 0 && v <= MaxLength || zero && v == 0 {
 		return nil
 	}
-	return fmt.Errorf("%v is not a length above 0 and at most %d", v, maxLength)
+	return fmt.Errorf("%v is not a length above 0 and at most %d", v, MaxLength)
 }
 
 // String writes what ParseDist reads.
@@ -112,8 +114,8 @@ func (d Dist) String() string {
 	return d.Law + "(" + num(d.A) + "," + num(d.B) + ")"
 }
 
-// load reads the file of an empirical distribution.
-func (d *Dist) load(open func(string) (File, error)) error {
+// Load reads the file of an empirical distribution.
+func Load[F io.ReadCloser](d *Dist, open func(string) (F, error)) error {
 	if d.Law != "empirical" {
 		return nil
 	}
@@ -145,9 +147,9 @@ func (d *Dist) load(open func(string) (File, error)) error {
 	return nil
 }
 
-// draw gives one value; only the functions of package rng and exact operations are used, so that it is the
+// Draw gives one value; only the functions of package rng and exact operations are used, so that it is the
 // same on every machine.
-func (d *Dist) draw(r *rand.Rand) float64 {
+func (d *Dist) Draw(r *rand.Rand) float64 {
 	switch d.Law {
 	case "uniform":
 		return math.Floor(d.A + r.Float64()*(math.Floor(d.B)-d.A+1))
@@ -167,9 +169,9 @@ func (d *Dist) draw(r *rand.Rand) float64 {
 	return d.A
 }
 
-// length draws a whole number of tokens, at least 1.
-func (d *Dist) length(r *rand.Rand) int32 {
-	return int32(min(max(1, math.RoundToEven(d.draw(r))), maxLength))
+// Length draws a whole number of tokens, at least 1.
+func (d *Dist) Length(r *rand.Rand) int32 {
+	return int32(min(max(1, math.RoundToEven(d.Draw(r))), MaxLength))
 }
 
 // gauss is a standard normal draw by the polar method.
@@ -239,60 +241,44 @@ func (*Bucket) side(text string, mean, std *float64) error {
 	return nil
 }
 
-// spread overrides the lengths of a block by distributions.
-func (r *random) spread() {
-	c := &r.cfg
-	specials := int32(0)
-	if r.tok != nil {
-		specials = int32(r.tok.SpecialsToAdd())
-	}
-	fix := func(n int32) int32 { return max(1, n-specials) }
-	in, out := r.stream("input lengths"), r.stream("output lengths")
-	for i := range r.block.in {
-		if c.InDist.Law != "" {
-			r.block.in[i] = fix(c.InDist.length(in))
-		}
-		if c.OutDist.Law != "" {
-			r.block.out[i] = c.OutDist.length(out)
-		}
-	}
-	if len(c.Joint) == 0 {
-		return
-	}
-	cum := make([]float64, len(c.Joint))
-	sum := 0.0
-	for i, b := range c.Joint {
-		sum += b.Weight
-		cum[i] = sum
-	}
-	which := r.stream("joint lengths")
-	for i := range r.block.in {
-		b := c.Joint[min(sort.SearchFloat64s(cum, math.Nextafter(which.Float64()*sum, math.Inf(1))), len(cum)-1)]
-		a, z := Dist{Law: "normal", A: b.In, B: b.InStd}, Dist{Law: "normal", A: b.Out, B: b.OutStd}
-		r.block.in[i], r.block.out[i] = fix(a.length(in)), z.length(out)
-	}
+// Joint draws one of several pairs of laws, as often as their weights say.
+type Joint struct {
+	list []Bucket
+	cum  []float64
+	sum  float64
 }
 
-// stream is one per block, so that a longer run has the same lengths first.
-func (r *random) stream(name string) *rand.Rand { return rng.New(r.cfg.Seed, name, uint64(r.first)) }
+// NewJoint makes one of buckets.
+func NewJoint(list []Bucket) *Joint {
+	j := &Joint{list: list, cum: make([]float64, len(list))}
+	for i, b := range list {
+		j.sum += b.Weight
+		j.cum[i] = j.sum
+	}
+	return j
+}
 
-// NewLengths draws pairs of lengths by two laws, as ParseDist reads them: the same pair for the same number.
-func NewLengths(in, out string, seed uint64, open func(string) (File, error)) (func(i int) (in, out int), error) {
+// Draw chooses a pair, and draws its two lengths.
+func (j *Joint) Draw(which, in, out *rand.Rand) (a, z int32) {
+	b := j.list[min(sort.SearchFloat64s(j.cum, math.Nextafter(which.Float64()*j.sum, math.Inf(1))), len(j.cum)-1)]
+	first, second := Dist{Law: "normal", A: b.In, B: b.InStd}, Dist{Law: "normal", A: b.Out, B: b.OutStd}
+	return first.Length(in), second.Length(out)
+}
+
+// Pairs draws pairs of lengths by two laws, as ParseDist reads them: the same pair for the same number.
+func Pairs[F io.ReadCloser](in, out string, seed uint64, open func(string) (F, error)) (func(i int) (in, out int), error) {
 	var laws [2]Dist
 	for k, text := range []string{in, out} {
 		var err error
 		if laws[k], err = ParseDist(text); err != nil {
 			return nil, err
 		}
-		if err := laws[k].load(open); err != nil {
+		if err := Load(&laws[k], open); err != nil {
 			return nil, err
 		}
 	}
 	return func(i int) (int, int) {
 		draws := rng.New(seed, "lengths", uint64(i))
-		return int(laws[0].length(draws)), int(laws[1].length(draws))
+		return int(laws[0].Length(draws)), int(laws[1].Length(draws))
 	}, nil
 }
-
-// Words is plain text of about n tokens.
-func Words(n int, seed uint64) string { return string(appendProse(nil, rng.New(seed, "words"), n)) }
