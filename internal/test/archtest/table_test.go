@@ -7,7 +7,7 @@ var levels = []struct {
 	packages []string
 }{
 	{"words, files, arithmetic", []string{"call", "fleet/broker", "fleet/clock", "host/enginelog", "judge/stats", "load/arrow", "load/deal", "load/media", "nearest", "pytext", "rng", "safe/escape", "safe/infile", "safe/secret", "send/http1", "sim/des", "sim/latency"}},
-	{"every figure's formula; parts of an engine; tokens; arrivals", []string{"call/recorder", "host/launch", "host/probe", "judge/metrics", "load/rows", "load/schedule", "load/trace", "search/suggest", "send/protocol", "sim/catalog", "sim/kv", "sim/serve", "token/chat", "token/tokenizer", "view/chart"}},
+	{"every figure's formula; parts of an engine; tokens; arrivals", []string{"call/recorder", "host/launch", "host/probe", "judge/metrics", "load/lengths", "load/rows", "load/schedule", "load/trace", "search/suggest", "send/protocol", "sim/catalog", "sim/kv", "sim/serve", "token/chat", "token/tokenizer", "view/chart"}},
 	{"what to send and to whom; the names of figures; an engine", []string{"figure", "fleet/wire", "host/observe", "judge/verdict", "load/workload", "send/client", "sim"}},
 	{"settings, results and runs in progress; sending; engines at work", []string{"fleet/link", "result", "send/driver", "settings/config", "sim/cluster", "sim/engineconf", "view/live"}},
 	{"other tools' forms; comparing; a command's process; reading command lines; what a run sends", []string{"console", "fleet/leftover", "fleet/parcel", "forecast/profile", "judge/compare", "judge/explain", "load/build", "result/harvest", "result/interop", "settings/flags", "sim/wall", "trial", "view/curve", "view/table"}},
