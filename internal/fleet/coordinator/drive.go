@@ -223,15 +223,29 @@ func (r *run) handOut(ctx context.Context) error {
 			Run: r.id, Version: r.Version, Protocol: wire.Protocol, Part: i, Of: len(r.parts), Worker: p.hello.Worker,
 			Config: r.settings, Files: files,
 		}
-		if j.Secrets = parcel.Secret(r.cfg); !j.Secrets {
-			if j.Sealed, err = json.Marshal(r.sealed); err != nil { //nolint:gosec // no secret is in it: Secret has looked
-				return fmt.Errorf("encode settings: %w", err)
-			}
+		if err := r.seal(j); err != nil {
+			return err
 		}
 		wg.Go(func() { errs[i] = r.offer(ctx, j) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)
+}
+
+// seal says how a worker gets what must not be kept: it asks, or has a key of its own where others could read the answer.
+func (r *run) seal(j *wire.Job) (err error) {
+	open := r.sealed
+	if parcel.Secret(r.cfg) {
+		if j.Secrets = r.link.Private(); j.Secrets {
+			return nil
+		}
+		if open, err = parcel.WithoutKey(r.cfg, r.sealed); err != nil {
+			return err
+		}
+		j.OwnKey = true
+	}
+	j.Sealed, err = json.Marshal(open) //nolint:gosec // no secret is in it
+	return err
 }
 
 // offer gives a worker its job.

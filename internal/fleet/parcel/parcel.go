@@ -13,6 +13,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"spate/internal/fleet/link"
@@ -101,6 +102,34 @@ func ours(flag string) bool {
 
 // Secret reports whether what is sealed must not be stored.
 func Secret(c *config.Bench) bool { return len(c.Secrets()) > 0 || c.Target.APIKey != "" }
+
+// WithoutKey is what is sealed less the API keys, for a connection that others can read. An error says that there are
+// further secrets.
+func WithoutKey(c *config.Bench, s *Sealed) (*Sealed, error) {
+	bare := *c
+	bare.Target.APIKey, bare.Tenants = "", slices.Clone(c.Tenants)
+	open := *s
+	open.APIKey, open.Tenants = "", slices.Clone(s.Tenants)
+	for i := range bare.Tenants {
+		bare.Tenants[i].APIKey, open.Tenants[i].APIKey = "", ""
+	}
+	if Secret(&bare) {
+		return nil, errors.New("the settings hold secrets beside the API key, and the connection to the broker is not encrypted: use tls://")
+	}
+	return &open, nil
+}
+
+// TakeKey gives the settings the API key of this host where they have none.
+func TakeKey(c *config.Bench, key string) error {
+	if key == "" {
+		return fmt.Errorf("the server's key is not sent over a connection that is not encrypted: use tls://, or set %s where the worker runs", KeyVariable)
+	}
+	c.Target.APIKey = secret.Value(key)
+	for i := range c.Tenants {
+		c.Tenants[i].APIKey = secret.Value(key)
+	}
+	return nil
+}
 
 func seal(c *config.Bench) *Sealed {
 	s := &Sealed{

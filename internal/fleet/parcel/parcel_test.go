@@ -102,6 +102,36 @@ func TestSecretsTravelApart(t *testing.T) {
 	}
 }
 
+// TestKeysOfWorkersAreTheirOwn where the connection can be read by others; other secrets do not travel at all then.
+func TestKeysOfWorkersAreTheirOwn(t *testing.T) {
+	c := parse(t, "--model", "m", "--api-key", "sk-abcdefghijklmnop1234")
+	settings, sealed, err := parcel.Pack(c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, err := parcel.WithoutKey(c, sealed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data, err := json.Marshal(open); err != nil || strings.Contains(string(data), "sk-abc") || sealed.APIKey == "" {
+		t.Errorf("%s, %v", data, err)
+	}
+	back, err := parcel.Unpack(settings, open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parcel.TakeKey(back, ""); err == nil || !strings.Contains(err.Error(), parcel.KeyVariable) {
+		t.Errorf("no key: %v", err)
+	}
+	if err := parcel.TakeKey(back, "own"); err != nil || back.Target.APIKey.Reveal() != "own" {
+		t.Errorf("key %q, %v", back.Target.APIKey.Reveal(), err)
+	}
+	c = parse(t, "--model", "m", "--api-key", "sk-abcdefghijklmnop1234", "--header", "Authorization=Bearer abcdefgh12345678")
+	if _, err := parcel.WithoutKey(c, sealed); err == nil {
+		t.Error("a header with a secret travels in the open")
+	}
+}
+
 // TestTheCoordinatorsFlagsStay: a worker starts no server and no workers of its own.
 func TestTheCoordinatorsFlagsStay(t *testing.T) {
 	c := parse(t, "--sim", "--workers", "3", "--fleet", "nats://user:hunter22secret@h:1", "--repeat", "2", "--num-prompts", "5")

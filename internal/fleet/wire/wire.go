@@ -234,6 +234,7 @@ type Job struct {
 	Worker   string          `json:"worker"`            // what its records are signed with
 	Config   json.RawMessage `json:"config"`            // settings without secrets
 	Secrets  bool            `json:"secrets,omitempty"` // there are some, to be asked for
+	OwnKey   bool            `json:"own_key,omitempty"` // the server's key is that of the worker's environment
 	Sealed   json.RawMessage `json:"sealed,omitempty"`  // where there are none: what package parcel keeps beside the settings
 	Files    []File          `json:"files,omitempty"`
 }

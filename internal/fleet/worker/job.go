@@ -143,6 +143,11 @@ func (t *job) prepare(ctx context.Context) (*config.Bench, []protocol.Body, erro
 	if err != nil {
 		return nil, nil, err
 	}
+	if t.OwnKey {
+		if err := parcel.TakeKey(cfg, t.Getenv(parcel.KeyVariable)); err != nil {
+			return nil, nil, err
+		}
+	}
 	if t.kept, err = leftover.Keep(t.Dir, t.Job); err != nil {
 		return nil, nil, err
 	}
@@ -164,7 +169,7 @@ func (t *job) unseal(ctx context.Context) (*parcel.Sealed, error) {
 		return &s, nil
 	}
 	if !t.Link.Private() {
-		return nil, fmt.Errorf("the settings hold a key, and the connection to the broker is not encrypted: use tls://, or leave the key out and set %s where the worker runs", parcel.KeyVariable)
+		return nil, errors.New("the settings hold a key, and this worker's connection to the broker is not encrypted: join with tls://")
 	}
 	ctx, cancel := context.WithTimeout(ctx, aloneAfter)
 	defer cancel()
