@@ -66,6 +66,9 @@ func openFleet(ctx context.Context, p Process, cfg *config.Bench, note func(form
 	}
 	f, err := coordinator.Open(ctx, opt)
 	if err != nil {
+		if opt.Dir != "" {
+			err = errors.Join(err, os.RemoveAll(opt.Dir))
+		}
 		return nil, nil, err
 	}
 	return f.Drive(cfg), func() {

@@ -153,8 +153,11 @@ func (r *run) settle(ctx context.Context, start time.Duration, stopped bool) (be
 // left says how to get what lost workers still deliver.
 func (r *run) left() {
 	r.incomplete.Store(true)
-	if r.broker == nil {
+	switch {
+	case r.broker == nil:
 		r.Note("what lost workers still deliver is kept for a week: spate fleet collect %s --fleet URL", r.id)
+	case r.in.Folder != "":
+		r.Note("what lost workers have on disk can be added to the run: spate fleet collect %s", r.in.Folder)
 	}
 }
 
