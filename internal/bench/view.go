@@ -114,7 +114,7 @@ func (s *session) judgeSoFar(sn *live.Snapshot) {
 	sum.Completed, sum.Failed = sn.Done-sn.Failed, sn.Failed
 	sum.Failures.Share = float64(sn.Failed) / float64(sn.Done)
 	sum.TTFT.N, sum.TTFT.Median = int(sn.TTFT.N), call.Millis(sn.TTFT.P50)
-	sum.Streaming.ITLNoRole.N, sum.Streaming.ITLNoRole.Median = int(sn.ITL.N), call.Millis(sn.ITL.P50)
+	sum.Streaming.ITLNoRole = metrics.Dist{N: int(sn.ITL.N), Mean: call.Millis(sn.ITL.Mean), Median: call.Millis(sn.ITL.P50)}
 	in := verdict.Input{Summary: sum, Self: s.selfOf(&self, lag, recorder.Stats{}), Settings: s.settings()}
 	if s.Drive != nil {
 		in.Self = nil // it is the workers' lags that count, and they tell them at the end

@@ -21,13 +21,18 @@ const (
 	lagRuins = 0.50
 )
 
-// grain is the shortest time the figures of this run resolve, in ms: the median gap between chunks,
-// or the median TTFT where answers came in one piece.
+// grain is the shortest time the figures of this run resolve, in ms: the median gap between chunks, or the median TTFT
+// where every answer was one chunk. A median gap of 0 means that most chunks were read together with the one before.
+// A client that reads late does that, so TTFT must not excuse it; the mean gap is the same however late it reads.
 func grain(s *metrics.Summary) float64 {
-	if s.Streaming.ITLNoRole.N > 0 && s.Streaming.ITLNoRole.Median > 0 {
-		return s.Streaming.ITLNoRole.Median
+	gaps := &s.Streaming.ITLNoRole
+	switch {
+	case gaps.N == 0:
+		return s.TTFT.Median
+	case gaps.Median == 0:
+		return gaps.Mean
 	}
-	return s.TTFT.Median
+	return gaps.Median
 }
 
 // What is said of a percentile must hold of what was sampled from, not of the sample: the p99 of 30 requests is the

@@ -265,6 +265,12 @@ func TestLagBoundsFollowTheMeasurement(t *testing.T) {
 		{"slow stream", 100, 9, OK, nil},
 		{"no stream: TTFT of 100 ms counts", 0, 9, OK, func(in *Input) { in.Summary.Streaming.ITLNoRole = metrics.Dist{} }},
 		{"no stream, above", 0, 11, Suspect, func(in *Input) { in.Summary.Streaming.ITLNoRole = metrics.Dist{} }},
+		// The mean gap stays 10 ms when most chunks share a stamp with the one before: 50 % of it is the limit.
+		{"chunks read together", 0, 1, OK, nil},
+		{"chunks read together: 10 % of the mean gap", 0, 1.1, Suspect, nil},
+		{"chunks read together, by a late client", 0, 5.1, Invalid, nil},
+		{"chunks of whole answers read together: the floors", 0, 5.1, Invalid, func(in *Input) { in.Summary.Streaming.ITLNoRole.Mean = 0 }},
+		{"stamped by the kernel: three mean gaps", 0, 31, Invalid, func(in *Input) { in.Self.Arrivals = true }},
 	} {
 		in := healthy()
 		in.Summary.Streaming.ITLNoRole.Median = tt.itl

@@ -22,8 +22,8 @@ func snapshot() Snapshot {
 	return Snapshot{
 		Phase: "measuring", Done: 412, Total: 1000, Elapsed: 32 * time.Second, Left: 46 * time.Second,
 		InFlight: 64, Waiting: 12, SentRate: 12.94, DoneRate: 12.4, OutRate: 1589.2,
-		TTFT:   Quantiles{412, 51200 * time.Microsecond, 73400 * time.Microsecond},
-		ITL:    Quantiles{41200, 10100 * time.Microsecond, 11 * time.Millisecond},
+		TTFT:   Quantiles{N: 412, P50: 51200 * time.Microsecond, P99: 73400 * time.Microsecond},
+		ITL:    Quantiles{N: 41200, P50: 10100 * time.Microsecond, P99: 11 * time.Millisecond},
 		Failed: 3, Errors: []ErrorCount{{"timeout", 2}, {"HTTP 404", 1}},
 		Verdict: "SUSPECT", Note: "3 requests were sent more than 1 ms late",
 	}

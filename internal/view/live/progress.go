@@ -217,5 +217,5 @@ func quantiles(h *hdrhistogram.Histogram) Quantiles {
 		return Quantiles{}
 	}
 	at := func(q float64) time.Duration { return time.Duration(h.ValueAtQuantile(q)) * time.Microsecond }
-	return Quantiles{N: n, P50: at(50), P99: at(99)}
+	return Quantiles{N: n, Mean: time.Duration(h.Mean() * float64(time.Microsecond)), P50: at(50), P99: at(99)}
 }

@@ -33,8 +33,8 @@ type Snapshot struct {
 
 // Quantiles are live figures of one latency, good to three digits.
 type Quantiles struct {
-	N        int64
-	P50, P99 time.Duration
+	N              int64
+	Mean, P50, P99 time.Duration
 }
 
 // ErrorCount is how often one kind of failure happened.
