@@ -1,4 +1,5 @@
-// Package media opens the files that rows of a dataset name: pictures, videos, sounds. A dataset may come from
+// Package media knows the bytes of pictures, videos and sounds: it makes them, tells their kind and length, and reads
+// them from a column of a dataset. It also opens the files that rows of a dataset name. A dataset may come from
 // anywhere, and what a row names is sent to a server, so only files within the dataset's own folder, or a folder the
 // user names, are opened: no path and no link leads out of them. Package load hands the opener to workload.
 package media

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"spate/internal/call"
+	"spate/internal/load/media"
 	"spate/internal/load/rows"
 	"spate/internal/pytext"
 	"spate/internal/rng"
@@ -79,7 +80,7 @@ type HF struct {
 	MinSeconds  float64 // of recordings
 	MaxSeconds  float64 // 0: no bound
 
-	seconds func(*medium) float64 // how long a recording plays; 0: not known
+	seconds func(*media.Medium) float64 // how long a recording plays; 0: not known
 }
 
 // hubBuffer is how many rows a streamed dataset is shuffled within, as the Hugging Face library does it.

@@ -6,14 +6,13 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"image/jpeg"
 	"image/png"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"spate/internal/rng"
+	"spate/internal/load/media"
 )
 
 const (
@@ -161,7 +160,7 @@ func TestHubMediaRefused(t *testing.T) {
 func TestRecordingsByLength(t *testing.T) {
 	flac := append([]byte("fLaC\x80\x00\x00\x22"), make([]byte, 34)...)
 	binary.BigEndian.PutUint64(flac[18:], 16000<<44|1<<41|15<<36|40000) // 2.5 s
-	if s := soundSeconds(flac); s != 2.5 {
+	if s := media.Seconds(flac); s != 2.5 {
 		t.Fatalf("%v s", s)
 	}
 	rows := ""
@@ -216,66 +215,9 @@ func TestRecordingFilesByLength(t *testing.T) {
 	}
 }
 
-// riff splits a list of chunks; lists begin with their name.
-func riff(t *testing.T, b []byte) (out [][2]string) {
-	t.Helper()
-	for len(b) > 0 {
-		if len(b) < 8 {
-			t.Fatalf("%d bytes behind the last piece", len(b))
-		}
-		n := int(binary.LittleEndian.Uint32(b[4:]))
-		if n > len(b)-8 {
-			t.Fatalf("piece %q of %d bytes in %d", b[:4], n, len(b)-8)
-		}
-		out = append(out, [2]string{string(b[:4]), string(b[8 : 8+n])})
-		b = b[min(len(b), 8+n+n%2):]
-	}
-	return out
-}
-
-// TestVideo takes a made-up video apart: its frames are pictures of the size, and the index points at them.
-func TestVideo(t *testing.T) {
-	data, err := video(rng.New(1, "v"), PictureSize{Height: 17, Width: 33, Frames: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := riff(t, data)
-	if len(file) != 1 || file[0][0] != "RIFF" || !strings.HasPrefix(file[0][1], "AVI ") {
-		t.Fatalf("%.40q", data)
-	}
-	pieces := riff(t, []byte(file[0][1][4:]))
-	if len(pieces) != 3 || !strings.HasPrefix(pieces[0][1], "hdrl") || !strings.HasPrefix(pieces[1][1], "movi") || pieces[2][0] != "idx1" {
-		t.Fatalf("%.20q", pieces)
-	}
-	head := riff(t, []byte(pieces[0][1][4:]))
-	word := func(s string, i int) uint32 { return binary.LittleEndian.Uint32([]byte(s)[4*i:]) }
-	if h := head[0][1]; len(h) != 56 || word(h, 0) != 33333 || word(h, 4) != 5 || word(h, 8) != 33 || word(h, 9) != 17 {
-		t.Errorf("header %q", h)
-	}
-	stream := riff(t, []byte(head[1][1][4:]))
-	if len(stream[0][1]) != 56 || len(stream[1][1]) != 40 || !strings.HasPrefix(stream[0][1], "vidsMJPG") {
-		t.Errorf("stream %q", stream)
-	}
-	movi, seen := pieces[1][1], map[string]bool{}
-	for i, f := range riff(t, []byte(movi[4:])) {
-		img, err := jpeg.DecodeConfig(strings.NewReader(f[1]))
-		if err != nil || f[0] != "00dc" || img.Width != 33 || img.Height != 17 {
-			t.Fatalf("frame %d: %+v, %v", i, img, err)
-		}
-		at, n := word(pieces[2][1], 4*i+2), word(pieces[2][1], 4*i+3)
-		if movi[at:at+4] != "00dc" || int(n) != len(f[1]) {
-			t.Errorf("frame %d is not at %d", i, at)
-		}
-		seen[f[1]] = true
-	}
-	if len(seen) != 5 || len(pieces[2][1]) != 5*16 {
-		t.Errorf("%d different frames, an index of %d bytes", len(seen), len(pieces[2][1]))
-	}
-}
-
 // TestVideos: a request has at most as many of each kind as it may.
 func TestVideos(t *testing.T) {
-	cfg := Config{Dataset: "random-mm", N: 20, Input: 3, Output: 2, Chat: true, Media: Media{Items: 3, Limit: 9, Videos: 1, Sizes: []PictureSize{{8, 8, 1, 0.5}, {8, 8, 2, 0.5}}}}
+	cfg := Config{Dataset: "random-mm", N: 20, Input: 3, Output: 2, Chat: true, Media: Media{Items: 3, Limit: 9, Videos: 1, Sizes: []media.Size{{Height: 8, Width: 8, Frames: 1, Share: 0.5}, {Height: 8, Width: 8, Frames: 2, Share: 0.5}}}}
 	got, notes := requests(t, cfg, flat{1000}, nil)
 	most := 0
 	for _, r := range got {
@@ -289,25 +231,10 @@ func TestVideos(t *testing.T) {
 	if most != 1 || !strings.Contains(fmt.Sprint(notes), "Motion JPEG") {
 		t.Errorf("at most %d videos; notes %q", most, notes)
 	}
-	cfg.Media.Sizes = []PictureSize{{8, 8, 2, 1}}
+	cfg.Media.Sizes = []media.Size{{Height: 8, Width: 8, Frames: 2, Share: 1}}
 	for _, r := range first(requests(t, cfg, flat{1000}, nil)) {
 		if n := strings.Count(parts(r.Prompt.Messages), "video_url"); n != 1 {
 			t.Errorf("%d videos where one is allowed", n)
 		}
 	}
-}
-
-func FuzzMedia(f *testing.F) {
-	f.Add("image", smallPNG)
-	f.Add("audio", "fLaC\x80\x00\x00\x22")
-	f.Add("video", "https://x/y")
-	f.Fuzz(func(t *testing.T, kind, v string) {
-		m, err := mediaOf(kind, []any{v, map[string]any{"bytes": v, "path": "x"}, map[string]any{"array": []any{1.0, v}, "sampling_rate": 8.0}})
-		if err == nil && len(m) == 0 {
-			t.Fatal("samples are lost")
-		}
-		if s := soundSeconds([]byte(v)); !(s >= 0) {
-			t.Fatalf("%v seconds", s)
-		}
-	})
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"spate/internal/load/media"
 	"spate/internal/load/rows"
 )
 
@@ -18,7 +19,7 @@ type candidate struct {
 	out      int             // tokens of output, where the row says so
 	messages json.RawMessage // instead of the prompt, for chat
 	extra    json.RawMessage // further fields of the body
-	media    []medium        // that go with the prompt
+	media    []media.Medium  // that go with the prompt
 }
 
 // hubRule is how the rows of some datasets are read.

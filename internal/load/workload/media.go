@@ -1,22 +1,18 @@
 package workload
 
 import (
-	"bytes"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"image"
-	"image/jpeg"
 	"io"
 	"math"
 	"math/rand/v2"
 	"path"
-	"strconv"
 	"strings"
 
 	"spate/internal/call"
+	"spate/internal/load/media"
 	"spate/internal/rng"
 )
 
@@ -26,55 +22,12 @@ type Media struct {
 	Ratio   float64 // spread of their number
 	Limit   int     // most pictures
 	Videos  int     // most videos
-	Sizes   []PictureSize
+	Sizes   []media.Size
 	Inline  bool // files are sent as data instead of by their address
 	Message bool // audio goes into a chat message
 
 	// Open opens a file that a row names. Rows are foreign: it decides which files may be sent. nil allows none.
 	Open func(name string) (File, error)
-}
-
-// PictureSize is a size and how likely it is; several frames are a video.
-type PictureSize struct {
-	Height, Width, Frames int
-	Share                 float64
-}
-
-// ParseSizes reads vLLM's bucket configuration, a Python dict: {(256, 256, 1): 0.5, (720, 1280, 1): 0.5}. The three
-// numbers are height, width and frames.
-func ParseSizes(s string) ([]PictureSize, error) {
-	body, ok := strings.CutPrefix(strings.TrimSpace(s), "{")
-	body, closed := strings.CutSuffix(body, "}")
-	if !ok || !closed {
-		return nil, fmt.Errorf("%.60q is not a dict such as {(256, 256, 1): 1.0}", s)
-	}
-	var out []PictureSize
-	for strings.Trim(body, ", \n") != "" {
-		body = strings.TrimLeft(body, ", \n")
-		key, rest, ok := strings.Cut(body, ")")
-		key, open := strings.CutPrefix(key, "(")
-		nums := strings.Split(key, ",")
-		if !ok || !open || len(nums) != 3 {
-			return nil, fmt.Errorf("%.40q is not (HEIGHT, WIDTH, FRAMES): SHARE", body)
-		}
-		var p PictureSize
-		for i, to := range []*int{&p.Height, &p.Width, &p.Frames} {
-			n, err := strconv.Atoi(strings.TrimSpace(nums[i]))
-			if err != nil || n < 1 || n > 1<<14 {
-				return nil, fmt.Errorf("%.40q is not a number of pixels or frames between 1 and %d", nums[i], 1<<14)
-			}
-			*to = n
-		}
-		rest, ok = strings.CutPrefix(strings.TrimSpace(rest), ":")
-		share, more, _ := strings.Cut(rest, ",")
-		v, err := strconv.ParseFloat(strings.TrimSpace(share), 64)
-		if !ok || err != nil || !(v >= 0) || math.IsInf(v, 1) {
-			return nil, fmt.Errorf("%.40q is not a share", share)
-		}
-		p.Share = v
-		out, body = append(out, p), more
-	}
-	return out, nil
 }
 
 var randomMMDataset = Dataset{
@@ -83,14 +36,14 @@ var randomMMDataset = Dataset{
 	fill: func(c *Config, r *Run) {
 		r.Random.fill(c)
 		c.Media.Items, c.Media.Ratio = r.RandomMM.BaseItems, r.RandomMM.ItemsRatio
-		c.Media.Sizes, _ = ParseSizes(r.RandomMM.Buckets) // checked before
+		c.Media.Sizes, _ = media.ParseSizes(r.RandomMM.Buckets) // checked before
 		limit, _ := r.RandomMM.limits()
 		c.Media.Limit, c.Media.Videos = max(0, limit["image"]), max(0, limit["video"])
 	},
 	check: func(r *Run, c Problems) {
 		mm := &r.RandomMM
 		c.Clash(!r.Chat, "dataset-name", "backend", "pictures go into chat messages: use --backend openai-chat")
-		_, err := ParseSizes(mm.Buckets)
+		_, err := media.ParseSizes(mm.Buckets)
 		c.Want(err == nil, "random-mm-bucket-config", "%v", err)
 		_, err = mm.limits()
 		c.Want(err == nil, "random-mm-limit-mm-per-prompt", "%v", err)
@@ -179,7 +132,7 @@ func (p *pictured) build(s *scratch, j job) (call.Request, bool, error) {
 		if err != nil {
 			return req, false, err
 		}
-		left[size.modality()]--
+		left[size.Modality()]--
 		parts = append(parts, part)
 	}
 	messages, err := rawJSON([]any{map[string]any{"role": "user", "content": parts}})
@@ -187,17 +140,14 @@ func (p *pictured) build(s *scratch, j job) (call.Request, bool, error) {
 	return req, keep, err
 }
 
-// modality is 0 for pictures and 1 for videos.
-func (s PictureSize) modality() int { return min(1, s.Frames-1) }
-
 // part makes a picture or a video.
-func (p *pictured) part(draws *rand.Rand, size PictureSize) (any, error) {
-	if size.modality() == 0 {
-		data, err := noise(draws, size)
-		return imagePart(dataURL("image/jpeg", data)), err
+func (p *pictured) part(draws *rand.Rand, size media.Size) (any, error) {
+	if size.Modality() == 0 {
+		data, err := media.Picture(draws, size)
+		return imagePart(media.DataURL("image/jpeg", data)), err
 	}
-	data, err := video(draws, size)
-	return videoPart(dataURL("video/x-msvideo", data)), err
+	data, err := media.Video(draws, size)
+	return videoPart(media.DataURL("video/x-msvideo", data)), err
 }
 
 // count draws the number of pictures and videos.
@@ -217,8 +167,8 @@ func (p *pictured) count(draws *rand.Rand) int {
 }
 
 // size draws one by the shares of those of which there may be more.
-func (p *pictured) size(draws *rand.Rand, left [2]int) (last PictureSize, ok bool) {
-	fine := func(b PictureSize) bool { return b.Share > 0 && left[b.modality()] > 0 }
+func (p *pictured) size(draws *rand.Rand, left [2]int) (last media.Size, ok bool) {
+	fine := func(b media.Size) bool { return b.Share > 0 && left[b.Modality()] > 0 }
 	sum := 0.0
 	for _, b := range p.cfg.Media.Sizes {
 		if fine(b) {
@@ -237,22 +187,6 @@ func (p *pictured) size(draws *rand.Rand, left [2]int) (last PictureSize, ok boo
 	return last, ok
 }
 
-// noise is a picture nothing can compress or has seen before.
-func noise(draws *rand.Rand, size PictureSize) ([]byte, error) {
-	img := image.NewRGBA(image.Rect(0, 0, size.Width, size.Height))
-	for i := 0; i+8 <= len(img.Pix); i += 8 {
-		binary.LittleEndian.PutUint64(img.Pix[i:], draws.Uint64()|0xff000000ff000000)
-	}
-	if len(img.Pix)%8 != 0 {
-		binary.LittleEndian.PutUint32(img.Pix[len(img.Pix)-4:], draws.Uint32()|0xff000000)
-	}
-	var b bytes.Buffer
-	if err := jpeg.Encode(&b, img, &jpeg.Options{Quality: 75}); err != nil { // as Pillow has it
-		return nil, fmt.Errorf("encode a picture: %w", err)
-	}
-	return b.Bytes(), nil
-}
-
 func textPart(text string) any { return map[string]any{"type": "text", "text": text} }
 
 func imagePart(url string) any {
@@ -261,10 +195,6 @@ func imagePart(url string) any {
 
 func videoPart(url string) any {
 	return map[string]any{"type": "video_url", "video_url": map[string]any{"url": url}}
-}
-
-func dataURL(kind string, data []byte) string {
-	return "data:" + kind + ";base64," + base64.StdEncoding.EncodeToString(data)
 }
 
 var imageDataset = Dataset{
@@ -420,7 +350,7 @@ func (a *album) url(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return dataURL(kind, data), nil
+	return media.DataURL(kind, data), nil
 }
 
 // content reads a file of media, and tells its type by what is in it: a file that is no picture is not sent as one.
@@ -433,7 +363,7 @@ func content(cfg *Config, name, kind string) (data []byte, mime string, err erro
 	if err = errors.Join(err, file.Close()); err != nil {
 		return nil, "", fmt.Errorf("read %s: %w", name, err)
 	}
-	if mime = mediaAs(kind, data); mime == "" {
+	if mime = media.TypeAs(kind, data); mime == "" {
 		return nil, "", fmt.Errorf("media file %q: by its content it is no %s of a known kind, and is not sent", name, kind)
 	}
 	return data, mime, nil
@@ -454,7 +384,7 @@ func (a *album) speech(req *call.Request, name, text string) error {
 		return err
 	}
 	if a.cfg.Speech {
-		req.Prompt.Text, req.Prompt.Audio = text, &call.Audio{Name: path.Base(name), Data: data, Seconds: wavSeconds(data)}
+		req.Prompt.Text, req.Prompt.Audio = text, &call.Audio{Name: path.Base(name), Data: data, Seconds: media.WAVSeconds(data)}
 		return nil
 	}
 	_, kind, _ := strings.Cut(mime, "/")
@@ -464,35 +394,4 @@ func (a *album) speech(req *call.Request, name, text string) error {
 
 func audioPart(kind string, data []byte) any {
 	return map[string]any{"type": "input_audio", "input_audio": map[string]any{"data": base64.StdEncoding.EncodeToString(data), "format": kind}}
-}
-
-// wavSeconds is how long a WAV file plays; 0 for other files.
-func wavSeconds(data []byte) float64 { return wavLength(data, int64(len(data))) }
-
-// wavLength is how long a WAV file of so many bytes plays, by its first ones.
-func wavLength(data []byte, total int64) float64 {
-	if len(data) < 12 || string(data[:4]) != "RIFF" || string(data[8:12]) != "WAVE" {
-		return 0
-	}
-	rate := uint32(0)
-	for rest := data[12:]; len(rest) >= 8; {
-		size := int64(binary.LittleEndian.Uint32(rest[4:]))
-		switch body := rest[8:]; string(rest[:4]) {
-		case "fmt ":
-			if len(body) >= 12 {
-				rate = binary.LittleEndian.Uint32(body[8:])
-			}
-		case "data":
-			if rate == 0 {
-				return 0
-			}
-			return float64(min(size, total-int64(len(data)-len(body)))) / float64(rate)
-		}
-		next := 8 + size + size%2
-		if next > int64(len(rest)) {
-			return 0
-		}
-		rest = rest[next:]
-	}
-	return 0
 }

@@ -16,6 +16,7 @@ import (
 
 	"spate/internal/call"
 	"spate/internal/load/lengths"
+	"spate/internal/load/media"
 	"spate/internal/rng"
 )
 
@@ -182,7 +183,7 @@ func messageOf(t *testing.T, r call.Request) parted {
 }
 
 func TestPictures(t *testing.T) {
-	sizes, err := ParseSizes("{(16, 24, 1): 0.5, (9, 7, 1): 0.5, (720, 1280, 16): 0.0}")
+	sizes, err := media.ParseSizes("{(16, 24, 1): 0.5, (9, 7, 1): 0.5, (720, 1280, 16): 0.0}")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +228,7 @@ func TestPictures(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "{(1,2): 1}", "{(1,2,3)}", "{(0,2,3): 1}", "{(1,2,3): x}", "(1,2,3): 1", "{(1,2,3): -1}"} {
-		if _, err := ParseSizes(text); err == nil {
+		if _, err := media.ParseSizes(text); err == nil {
 			t.Errorf("%q was taken", text)
 		}
 	}
@@ -318,21 +319,11 @@ func FuzzParseLengths(f *testing.F) {
 		if bs, err := lengths.ParseBuckets(s); err == nil && len(bs) == 0 {
 			t.Fatalf("%q gave no lengths", s)
 		}
-		sizes, _ := ParseSizes(s)
+		sizes, _ := media.ParseSizes(s)
 		for _, p := range sizes {
 			if p.Height < 1 || p.Width < 1 || p.Frames < 1 || p.Share < 0 {
 				t.Fatalf("%q gave %+v", s, p)
 			}
-		}
-	})
-}
-
-func FuzzWAV(f *testing.F) {
-	f.Add([]byte(wav(0.01)))
-	f.Add([]byte("RIFF\x00\x00\x00\x00WAVEdata\xff\xff\xff\xff"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if s := wavSeconds(data); !(s >= 0) || math.IsInf(s, 1) {
-			t.Fatalf("%v seconds", s)
 		}
 	})
 }

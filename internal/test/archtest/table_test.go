@@ -62,7 +62,7 @@ var machine = []struct {
 	{"forecast/profile", []string{"os"}, "goes through folders of profiles"},
 	{"host/launch", []string{"net", "net/http", "os", "os/exec", "syscall", "golang.org/x/sys/unix"}, "starts servers and ends them"},
 	{"load/dataset", []string{"os"}, "writes the datasets it makes"},
-	{"load/media", []string{"os", "syscall"}, "opens the pictures and sounds that rows of a dataset name, within the folders that are allowed"},
+	{"load/media", []string{"os", "syscall"}, "opens the pictures, videos and sounds that rows of a dataset name, within the folders that are allowed"},
 	{"host/probe", []string{"net", "net/http", "os", "syscall", "golang.org/x/sys/unix", "golang.org/x/sys/windows"}, "looks at host, process and server"},
 	{"send/proxy", []string{"net", "os"}, "stands between clients and a server, and appends what passed to a file"},
 	{"call/recorder", []string{"os"}, "appends records to a file"},
@@ -92,7 +92,7 @@ var touching = []string{
 
 // timeless packages never read a clock or wait: the same input gives the same output, at any time.
 var timeless = []string{
-	"load/lengths", "load/arrow", "load/rows", "fleet/clock", "fleet/wire", "load/deal", "view/chart", "judge/compare", "settings/config", "view/curve", "host/enginelog", "safe/escape", "judge/explain", "figure", "settings/flags", "result/harvest", "result/interop", "load/build", "judge/metrics", "nearest", "view/page", "view/picture", "pytext", "rng", "load/schedule", "send/http1", "search/suggest", "safe/secret", "judge/stats", "view/table", "token/tokenizer", "token/chat", "load/trace", "judge/verdict", "load/workload",
+	"load/lengths", "load/arrow", "load/rows", "fleet/clock", "fleet/wire", "load/deal", "view/chart", "judge/compare", "settings/config", "view/curve", "host/enginelog", "safe/escape", "judge/explain", "figure", "settings/flags", "result/harvest", "result/interop", "load/build", "judge/metrics", "nearest", "view/page", "view/picture", "pytext", "rng", "load/schedule", "send/http1", "search/suggest", "safe/secret", "judge/stats", "view/table", "token/tokenizer", "token/chat", "load/trace", "judge/verdict", "load/media", "load/workload",
 	"sim", "sim/catalog", "sim/cluster", "sim/des", "sim/engineconf", "sim/kv", "sim/latency",
 }
 
@@ -100,7 +100,7 @@ var timeless = []string{
 var clockFuncs = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
 
 // drawing packages may import math/rand/v2; apart from rng they only hold a *rand.Rand that rng made.
-var drawing = []string{"load/lengths", "forecast/predict", "rng", "search/suggest", "sim/serve", "judge/stats", "load/workload"}
+var drawing = []string{"load/lengths", "load/media", "forecast/predict", "rng", "search/suggest", "sim/serve", "judge/stats", "load/workload"}
 
 // unseeded packages draw numbers that reach neither a request nor a figure's definition.
 var unseeded = map[string]string{

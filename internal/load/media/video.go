@@ -1,4 +1,4 @@
-package workload
+package media
 
 import (
 	"encoding/binary"
@@ -8,13 +8,13 @@ import (
 // framesPerSecond is how fast made-up videos play.
 const framesPerSecond = 30
 
-// video is frames of noise as Motion JPEG in an AVI file: every frame a picture of its own, which no codec of another
+// Video is frames of noise as Motion JPEG in an AVI file: every frame a picture of its own, which no codec of another
 // kind is needed for and every decoder reads.
-func video(draws *rand.Rand, size PictureSize) ([]byte, error) {
+func Video(draws *rand.Rand, size Size) ([]byte, error) {
 	frames := make([][]byte, size.Frames)
 	largest := 0
 	for i := range frames {
-		data, err := noise(draws, size)
+		data, err := Picture(draws, size)
 		if err != nil {
 			return nil, err
 		}
@@ -39,7 +39,7 @@ func video(draws *rand.Rand, size PictureSize) ([]byte, error) {
 }
 
 // aviHeaders says how many pictures of what size come how fast.
-func aviHeaders(b []byte, size PictureSize, largest int) []byte {
+func aviHeaders(b []byte, size Size, largest int) []byte {
 	w, h, n := uint32(size.Width), uint32(size.Height), uint32(size.Frames)
 	b = chunk(b, "avih", func(b []byte) []byte {
 		return words32(b, 1_000_000/framesPerSecond, uint32(largest)*framesPerSecond, 0, 0x10, n, 0, 1, uint32(largest), w, h, 0, 0, 0, 0)
