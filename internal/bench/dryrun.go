@@ -143,7 +143,11 @@ func (t *tenant) printSchedule(row func(string, string, ...any)) {
 		row("note", "the schedule is extended from its first requests")
 	}
 	row("first due", "%v", sum.First.Round(time.Millisecond))
-	row("last due", "%v (%d requests, %.2f per second)", sum.Last.Round(time.Millisecond), sum.Count, sum.MeanRate)
+	rate := ""
+	if sum.MeanRate > 0 { // all at once have none
+		rate = fmt.Sprintf(", %.2f per second", sum.MeanRate)
+	}
+	row("last due", "%v (%d requests%s)", sum.Last.Round(time.Millisecond), sum.Count, rate)
 	row("expected time", "%v and the time of the last requests", max(sum.Last, t.load.plan.Until).Round(time.Millisecond))
 	most := 0
 	for _, n := range sum.PerBar {

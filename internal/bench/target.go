@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"spate/internal/call"
@@ -220,6 +221,9 @@ func (t *tenant) unreachable(err error, status int) error {
 		return fmt.Errorf("ask %s for its models: %w: %s", base, err, t.hint(status))
 	case status != 0:
 		return fmt.Errorf("ask %s for its models: %w (name the model with --model to go on without the list)", base, err)
+	}
+	if strings.HasPrefix(base, "https://") && strings.Contains(fmt.Sprint(err), "HTTP response to HTTPS client") { // net/http has no name for it
+		return fmt.Errorf("the server at %s speaks HTTP without TLS: use --base-url http://%s", base, strings.TrimPrefix(base, "https://"))
 	}
 	return fmt.Errorf("nothing answers at %s: %w\n"+
 		"  another server: --base-url http://host:port (and --ready-check-timeout-sec N to wait for it)\n"+

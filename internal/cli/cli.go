@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -38,7 +39,11 @@ const (
 func Run(ctx context.Context, p Process) int {
 	p = p.Escaped()
 	p.Version, p.Tool = Version, versionText()
-	err := newRoot(p).ExecuteContext(ctx)
+	root := newRoot(p)
+	err := misnamed(root, p.Args)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	var done *console.ExitError
 	var bad *console.UsageError
 	switch {
@@ -61,7 +66,7 @@ func exitOf(err error) int {
 	var net *net.OpError
 	var server *launch.Failure
 	missing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, store.ErrUnknown)
-	if missing && !errors.As(err, &net) && !errors.As(err, &server) {
+	if isUsage(err) || missing && !errors.As(err, &net) && !errors.As(err, &server) {
 		return ExitUsage
 	}
 	return ExitFailed
@@ -84,7 +89,7 @@ func newRoot(p Process) *cobra.Command {
 settings that meet an objective.`,
 		Example: `  spate bench --num-prompts 200          measure the server on this machine
   spate bench --sim --num-prompts 100    measure an embedded one
-  spate bench --help                     all the ways to say what and when to send`,
+  spate bench --help                     the main flags; --help=all shows every one`,
 		Args:          cobra.ArbitraryArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -118,6 +123,17 @@ settings that meet an objective.`,
 	}
 	groupCommands(root)
 	return root
+}
+
+// misnamed answers a command that there is not, also where its help is asked for.
+func misnamed(root *cobra.Command, args []string) error {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") || slices.Contains([]string{"help", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd, "completion"}, args[0]) {
+		return nil
+	}
+	if found, _, err := root.Find(simArgs(args)); err == nil && found == root {
+		return runParent(root, args)
+	}
+	return nil
 }
 
 // usageArgs makes a wrong number of arguments a usage mistake.

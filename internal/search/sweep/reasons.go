@@ -69,7 +69,7 @@ func (r *reason) text(points, repeat int) string {
 	var where string
 	switch n := len(r.points); {
 	case n == points && n > 1:
-		where = fmt.Sprintf("at all %d points", n)
+		where = "at every point"
 	case n > mostNamed:
 		where = fmt.Sprintf("at %s and %d more", strings.Join(r.points[:mostNamed], ", "), n-mostNamed)
 	case r.points[0] == "": // the only point there is

@@ -274,7 +274,7 @@ func TestReasons(t *testing.T) {
 	}
 	want := []string{
 		"INVALID at request-rate=10, request-rate=20, 3 runs (send_lag): the worst: p99 send lag 90 ms.",
-		"SUSPECT at all 3 points, 3 runs (prefix_cache): the worst: 50 % came from the cache.",
+		"SUSPECT at every point, 3 runs (prefix_cache): the worst: 50 % came from the cache.",
 		"SUSPECT at request-rate=20, 1 run (send_lag): p99 send lag 2 ms.",
 	}
 	if got := Reasons(p, entries); !slices.Equal(got, want) {

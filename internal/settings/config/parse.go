@@ -47,7 +47,7 @@ func seconds(s float64) (time.Duration, error) {
 func ParseLimit(text string) (Limit, error) {
 	name, value, ok := strings.Cut(text, ":")
 	if !ok {
-		return Limit{}, fmt.Errorf("%q is not NAME:MILLISECONDS, such as ttft:200", text)
+		return Limit{}, errors.New("not NAME:MILLISECONDS, such as ttft:200")
 	}
 	if names := figure.PerRequest(); !slices.Contains(names, name) {
 		return Limit{}, fmt.Errorf("%q is not one of %s%s", name, strings.Join(names, ", "), nearest.Hint(name, names))

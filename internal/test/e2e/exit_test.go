@@ -108,6 +108,22 @@ func TestNothingListens(t *testing.T) {
 	}
 }
 
+// TestSimOfNothing checks that a simulated server that there is not is a mistake on the command line.
+func TestSimOfNothing(t *testing.T) {
+	t.Parallel()
+	for _, more := range [][]string{nil, {"--dry-run"}} {
+		benchCmd(t, append(append([]string{"--sim", "Qwen3-8B@H1000"}, small...), more...)...).want(cli.ExitUsage)
+	}
+}
+
+// TestServerWithoutTLS checks that a server that does answer is not called silent.
+func TestServerWithoutTLS(t *testing.T) {
+	t.Parallel()
+	addr := strings.TrimPrefix(sim(t, serve.Config{}).URL(), "http://")
+	e := benchCmd(t, append([]string{"--base-url", "https://" + addr}, small...)...).want(cli.ExitFailed)
+	has(t, "stderr", e.stderr, "speaks HTTP without TLS: use --base-url http://"+addr)
+}
+
 // TestReadinessWait starts the server after the command.
 func TestReadinessWait(t *testing.T) {
 	t.Parallel()

@@ -15,8 +15,8 @@ import (
 // embed starts the embedded server and points the settings at it; end stops it. Of a run of many nothing is said.
 func (m *Measured) embed(ctx context.Context, cfg *config.Bench) (end func(), err error) {
 	sc, title, err := m.embeddedConfig(cfg)
-	if err != nil {
-		return nil, err
+	if err != nil { // a word on the command line names nothing
+		return nil, config.Problems{{Text: "--sim: " + err.Error()}}
 	}
 	srv, err := serve.Start(ctx, sc)
 	if err != nil {
@@ -26,7 +26,7 @@ func (m *Measured) embed(ctx context.Context, cfg *config.Bench) (end func(), er
 	if m.many() {
 		return func() { _ = srv.Stop() }, nil // the run is over: nothing depends on how it ends
 	}
-	m.Note("measuring an embedded server at %s: %s", srv.URL(), title)
+	m.Note("embedded server at %s: %s", srv.URL(), title)
 	return func() {
 		if st := srv.Stats(); st.Lag.Lagging {
 			m.Note("note: the embedded server was late (p99 %v): this machine is too busy for it, and the figures include that delay", st.Lag.P99.Round(roundLag))
