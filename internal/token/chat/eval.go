@@ -67,21 +67,13 @@ func (r *run) evalNode(x expr, s *scope) (any, error) {
 		}
 		return r.invoke(fn, a)
 	case *filterExpr:
-		v, err := r.eval(x.x, s)
-		if err != nil {
-			return nil, err
-		}
-		a, err := r.evalArgs(&x.args, s)
+		v, a, err := r.evalWith(x.x, &x.args, s)
 		if err != nil {
 			return nil, err
 		}
 		return r.filter(x.name, v, a)
 	case *testExpr:
-		v, err := r.eval(x.x, s)
-		if err != nil {
-			return nil, err
-		}
-		a, err := r.evalArgs(&x.args, s)
+		v, a, err := r.evalWith(x.x, &x.args, s)
 		if err != nil {
 			return nil, err
 		}
@@ -220,6 +212,16 @@ func (r *run) evalCompare(x *compareExpr, s *scope) (any, error) {
 		left = right
 	}
 	return true, nil
+}
+
+// evalWith evaluates what a filter or a test is applied to, then its arguments.
+func (r *run) evalWith(x expr, c *callArgs, s *scope) (any, args, error) {
+	v, err := r.eval(x, s)
+	if err != nil {
+		return nil, args{}, err
+	}
+	a, err := r.evalArgs(c, s)
+	return v, a, err
 }
 
 func (r *run) evalArgs(c *callArgs, s *scope) (args, error) {

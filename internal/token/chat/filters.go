@@ -33,16 +33,18 @@ func (l *library) noTest(name string) error {
 
 func filterTable() map[string]filterFunc {
 	return map[string]filterFunc{
-		"abs": filterAbs, "attr": filterAttr, "capitalize": caseFilter("capitalize"), "count": filterLength,
-		"d": filterDefault, "default": filterDefault, "dictsort": filterDictsort, "e": filterEscape,
-		"escape": filterEscape, "first": filterFirst, "float": filterFloat, "format": filterFormat,
-		"indent": filterIndent, "int": filterInt, "items": filterItems, "join": filterJoin, "last": filterLast,
-		"length": filterLength, "list": filterList, "lower": caseFilter("lower"), "map": filterMap,
-		"max": extremeFilter("max", 1), "min": extremeFilter("min", -1), "reject": pickFilter("reject", false, false),
-		"rejectattr": pickFilter("rejectattr", true, false), "replace": filterReplace, "reverse": filterReverse,
-		"round": filterRound, "safe": filterSafe, "select": pickFilter("select", false, true),
-		"selectattr": pickFilter("selectattr", true, true), "sort": filterSort, "string": filterString,
-		"sum": filterSum, "title": filterTitle, "tojson": filterTojson, "trim": filterTrim,
+		"abs": bare("abs", filterAbs), "attr": filterAttr, "capitalize": caseFilter("capitalize"),
+		"count": bare("length", filterLength), "d": filterDefault, "default": filterDefault, "dictsort": filterDictsort,
+		"e": bare("escape", filterEscape), "escape": bare("escape", filterEscape), "first": bare("first", filterFirst),
+		"float": filterFloat, "format": filterFormat, "indent": filterIndent, "int": filterInt,
+		"items": bare("items", filterItems), "join": filterJoin, "last": bare("last", filterLast),
+		"length": bare("length", filterLength), "list": bare("list", filterList), "lower": caseFilter("lower"),
+		"map": filterMap, "max": extremeFilter("max", 1), "min": extremeFilter("min", -1),
+		"reject": pickFilter("reject", false, false), "rejectattr": pickFilter("rejectattr", true, false),
+		"replace": filterReplace, "reverse": bare("reverse", filterReverse), "round": filterRound,
+		"safe": bare("safe", filterSafe), "select": pickFilter("select", false, true),
+		"selectattr": pickFilter("selectattr", true, true), "sort": filterSort, "string": bare("string", filterString),
+		"sum": filterSum, "title": bare("title", filterTitle), "tojson": filterTojson, "trim": filterTrim,
 		"unique": filterUnique, "upper": caseFilter("upper"),
 	}
 }
@@ -55,6 +57,16 @@ func (r *run) filter(name string, v any, a args) (any, error) {
 	return f(r, v, a)
 }
 
+// bare is a filter without parameters.
+func bare(name string, f func(r *run, v any) (any, error)) filterFunc {
+	return func(r *run, v any, a args) (any, error) {
+		if _, err := a.bind(name, 0); err != nil {
+			return nil, err
+		}
+		return f(r, v)
+	}
+}
+
 // softText is how string filters read their value: anything prints.
 func (r *run) softText(v any) (string, error) {
 	s, err := r.str(v)
@@ -65,21 +77,15 @@ func (r *run) softText(v any) (string, error) {
 }
 
 func caseFilter(name string) filterFunc {
-	return func(r *run, v any, a args) (any, error) {
-		if _, err := a.bind(name, 0); err != nil {
-			return nil, err
-		}
+	return bare(name, func(r *run, v any) (any, error) {
 		s, err := r.softText(v)
 		return like(v, changeCase(name, s)), err
-	}
+	})
 }
 
 // filterTitle capitalises after spaces, hyphens and opening brackets, which
 // is not where the title method does.
-func filterTitle(r *run, v any, a args) (any, error) {
-	if _, err := a.bind("title", 0); err != nil {
-		return nil, err
-	}
+func filterTitle(r *run, v any) (any, error) {
 	s, err := r.softText(v)
 	start := true
 	var b strings.Builder
@@ -107,26 +113,17 @@ func filterTrim(r *run, v any, a args) (any, error) {
 	return like(v, out), err
 }
 
-func filterString(r *run, v any, a args) (any, error) {
-	if _, err := a.bind("string", 0); err != nil {
-		return nil, err
-	}
+func filterString(r *run, v any) (any, error) {
 	s, err := r.str(v)
 	return like(v, s), err
 }
 
-func filterSafe(r *run, v any, a args) (any, error) {
-	if _, err := a.bind("safe", 0); err != nil {
-		return nil, err
-	}
+func filterSafe(r *run, v any) (any, error) {
 	s, err := r.str(v)
 	return markup(s), err
 }
 
-func filterEscape(r *run, v any, a args) (any, error) {
-	if _, err := a.bind("escape", 0); err != nil {
-		return nil, err
-	}
+func filterEscape(r *run, v any) (any, error) {
 	if m, ok := v.(markup); ok {
 		return m, nil
 	}
@@ -279,10 +276,7 @@ func filterAttr(r *run, v any, a args) (any, error) {
 	return method(v, name), nil
 }
 
-func filterAbs(_ *run, v any, a args) (any, error) {
-	if _, err := a.bind("abs", 0); err != nil {
-		return nil, err
-	}
+func filterAbs(_ *run, v any) (any, error) {
 	if n, ok := asInt(v); ok && n < 0 {
 		return sign("-", n)
 	}

@@ -7,18 +7,12 @@ import (
 	"strings"
 )
 
-func filterLength(_ *run, v any, a args) (any, error) {
-	if _, err := a.bind("length", 0); err != nil {
-		return nil, err
-	}
+func filterLength(_ *run, v any) (any, error) {
 	n, err := length(v)
 	return int64(n), err
 }
 
-func filterList(r *run, v any, a args) (any, error) {
-	if _, err := a.bind("list", 0); err != nil {
-		return nil, err
-	}
+func filterList(r *run, v any) (any, error) {
 	items, err := r.iterate(v)
 	if items == nil {
 		items = []any{}
@@ -26,10 +20,7 @@ func filterList(r *run, v any, a args) (any, error) {
 	return items, err
 }
 
-func filterFirst(r *run, v any, a args) (any, error) {
-	if _, err := a.bind("first", 0); err != nil {
-		return nil, err
-	}
+func filterFirst(r *run, v any) (any, error) {
 	items, err := r.iterate(v)
 	if err != nil {
 		return nil, err
@@ -40,10 +31,7 @@ func filterFirst(r *run, v any, a args) (any, error) {
 	return items[0], nil
 }
 
-func filterLast(r *run, v any, a args) (any, error) {
-	if _, err := a.bind("last", 0); err != nil {
-		return nil, err
-	}
+func filterLast(r *run, v any) (any, error) {
 	if _, lazy := v.(*generator); lazy {
 		return nil, fmt.Errorf("last: a generator has no end to start from, add | list")
 	}
@@ -57,10 +45,7 @@ func filterLast(r *run, v any, a args) (any, error) {
 	return items[len(items)-1], nil
 }
 
-func filterItems(_ *run, v any, a args) (any, error) {
-	if _, err := a.bind("items", 0); err != nil {
-		return nil, err
-	}
+func filterItems(_ *run, v any) (any, error) {
 	switch v := v.(type) {
 	case *undefined:
 		return &generator{}, nil
@@ -70,10 +55,7 @@ func filterItems(_ *run, v any, a args) (any, error) {
 	return nil, fmt.Errorf("items: a value of type %s is not a mapping", typeName(v))
 }
 
-func filterReverse(r *run, v any, a args) (any, error) {
-	if _, err := a.bind("reverse", 0); err != nil {
-		return nil, err
-	}
+func filterReverse(r *run, v any) (any, error) {
 	if _, ok := text(v); ok {
 		by := int64(-1)
 		return r.slice(v, nil, nil, &by)
@@ -85,6 +67,14 @@ func filterReverse(r *run, v any, a args) (any, error) {
 	out := slices.Clone(items)
 	slices.Reverse(out)
 	return &generator{out}, r.spend(len(out))
+}
+
+// bindItems binds the arguments of a filter and goes through its value.
+func (r *run) bindItems(v any, a args, fn string, need int, names ...string) (p, items []any, err error) {
+	if p, err = a.bind(fn, need, names...); err == nil {
+		items, err = r.iterate(v)
+	}
+	return p, items, err
 }
 
 func filterJoin(r *run, v any, a args) (any, error) {
@@ -101,24 +91,13 @@ func filterJoin(r *run, v any, a args) (any, error) {
 		return nil, err
 	}
 	get := r.getter(or(p[1], nil), absent)
-	w := &writer{run: r}
-	for i, item := range items {
+	return r.joined(items, sep, func(item any) (string, error) {
 		x, err := get(item)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
-		s, err := r.str(x)
-		if err != nil {
-			return nil, err
-		}
-		if i > 0 {
-			s = sep + s
-		}
-		if err := w.write(s); err != nil {
-			return nil, err
-		}
-	}
-	return w.b.String(), nil
+		return r.str(x)
+	})
 }
 
 // getter reads attribute (a dotted path, an index, or nil for the item
@@ -208,11 +187,7 @@ func (r *run) sorted(items []any, get func(any) (any, error), reverse bool) ([]a
 }
 
 func filterSort(r *run, v any, a args) (any, error) {
-	p, err := a.bind("sort", 0, "reverse", "case_sensitive", "attribute")
-	if err != nil {
-		return nil, err
-	}
-	items, err := r.iterate(v)
+	p, items, err := r.bindItems(v, a, "sort", 0, "reverse", "case_sensitive", "attribute")
 	if err != nil {
 		return nil, err
 	}
@@ -253,11 +228,7 @@ func filterDictsort(r *run, v any, a args) (any, error) {
 }
 
 func filterUnique(r *run, v any, a args) (any, error) {
-	p, err := a.bind("unique", 0, "case_sensitive", "attribute")
-	if err != nil {
-		return nil, err
-	}
-	items, err := r.iterate(v)
+	p, items, err := r.bindItems(v, a, "unique", 0, "case_sensitive", "attribute")
 	if err != nil {
 		return nil, err
 	}
@@ -283,11 +254,7 @@ func filterUnique(r *run, v any, a args) (any, error) {
 // extremeFilter is min or max: want is the sign of compare that wins.
 func extremeFilter(name string, want int) filterFunc {
 	return func(r *run, v any, a args) (any, error) {
-		p, err := a.bind(name, 0, "case_sensitive", "attribute")
-		if err != nil {
-			return nil, err
-		}
-		items, err := r.iterate(v)
+		p, items, err := r.bindItems(v, a, name, 0, "case_sensitive", "attribute")
 		if err != nil {
 			return nil, err
 		}
@@ -304,11 +271,7 @@ func extremeFilter(name string, want int) filterFunc {
 }
 
 func filterSum(r *run, v any, a args) (any, error) {
-	p, err := a.bind("sum", 0, "attribute", "start")
-	if err != nil {
-		return nil, err
-	}
-	items, err := r.iterate(v)
+	p, items, err := r.bindItems(v, a, "sum", 0, "attribute", "start")
 	if err != nil {
 		return nil, err
 	}

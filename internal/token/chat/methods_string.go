@@ -377,20 +377,26 @@ func joinMethod(r *run, self any, a args) (any, error) {
 		return nil, err
 	}
 	sep, _ := text(self)
+	out, err := r.joined(items, sep, func(item any) (string, error) { return textArg("join", item) })
+	return like(self, out), err
+}
+
+// joined is the texts of items with sep between them.
+func (r *run) joined(items []any, sep string, read func(any) (string, error)) (string, error) {
 	w := &writer{run: r}
 	for i, item := range items {
-		s, err := textArg("join", item)
+		s, err := read(item)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
 		if i > 0 {
 			s = sep + s
 		}
 		if err := w.write(s); err != nil {
-			return nil, err
+			return "", err
 		}
 	}
-	return like(self, w.b.String()), nil
+	return w.b.String(), nil
 }
 
 func findMethod(name string) methodFunc {
