@@ -65,9 +65,10 @@ func (s *Search) Answer() Answer {
 	}
 	a.Verdict = s.verdict(low, high)
 	a.Sentence = s.sentence(&a, low, high)
-	for _, end := range []*level{low, high} {
-		if end != nil {
-			a.Why = append(a.Why, s.why(end, s.stateOf(end)))
+	for _, l := range s.levels { // the ends, and what stayed open between them
+		between := (low == nil || l.load > low.load) && (high == nil || l.load < high.load)
+		if l == low || l == high || between && len(l.obs) > 0 {
+			a.Why = append(a.Why, s.why(l, s.stateOf(l)))
 		}
 	}
 	a.Notes = s.notes(low, high)

@@ -158,3 +158,14 @@ func TestProbesThatCannotMeetABoundDecide(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenLoadsAreShown: a load that stays open is shown with its figures, since it is why nothing can be told.
+func TestOpenLoadsAreShown(t *testing.T) {
+	a := searchOf(t, observed(10, 300, 100), observed(20, 300, 499), observed(40, 300, 900)).Answer()
+	if a.Verdict != CannotTell || len(a.Why) != 3 {
+		t.Fatalf("%s, %q: want cannot tell, and three loads", a.Verdict, a.Why)
+	}
+	if want := "20 requests/s, 1 probe of 300 requests: unclear: p99_ttft_ms 499, bound 500; error_rate 0 % of 300 (0 to 1.3 %), bound 1 %"; a.Why[1] != want {
+		t.Errorf("%q, want %q", a.Why[1], want)
+	}
+}
