@@ -54,7 +54,7 @@ func FirstErrors(set call.Set, most int) []string {
 		if len(out) == most {
 			break
 		}
-		if e := errorOf(r); r.Outcome != call.OK && e != "" {
+		if e := errorOf(r); r.Outcome != call.OK && r.Fault != call.FaultStopped && e != "" {
 			out = append(out, strings.Clone(e))
 		}
 	}

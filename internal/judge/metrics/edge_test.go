@@ -59,6 +59,12 @@ func TestNoSuccess(t *testing.T) {
 	if s.Failures.Stopped != 1 || s.Steady.Applies {
 		t.Errorf("stopped %d, steady %v", s.Failures.Stopped, s.Steady)
 	}
+	if k := s.Failures.Kinds; len(k) != 1 || k[0].Kind != call.FaultReset || len(s.Failures.Statuses) != 0 {
+		t.Errorf("what a stop cut off is among the failures: %+v, %v", k, s.Failures.Statuses)
+	}
+	if got := FirstErrors(call.List(recs), 10); len(got) != 1 || got[0] != "reset" {
+		t.Errorf("errors %q, want that of the failure alone", got)
+	}
 	if _, err := json.Marshal(s); err != nil {
 		t.Errorf("encode: %v", err)
 	}

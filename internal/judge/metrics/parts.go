@@ -108,6 +108,10 @@ func (z *summarizer) failures() {
 			}
 			continue
 		}
+		if r.Fault == call.FaultStopped {
+			f.stopped(r)
+			continue
+		}
 		k := FailureKind{Kind: r.Fault, Example: strings.Clone(r.Err)}
 		if r.Fault == call.FaultStatus {
 			k.Status = r.Status
@@ -130,12 +134,6 @@ func (z *summarizer) failures() {
 			if r.Outcome == call.Dropped {
 				f.GoneUnsent++
 			}
-		case call.FaultStopped:
-			if r.Outcome == call.Dropped {
-				f.Unsent++
-			} else {
-				f.Stopped++
-			}
 		}
 	}
 	slices.SortStableFunc(f.Kinds, func(a, b FailureKind) int {
@@ -143,6 +141,18 @@ func (z *summarizer) failures() {
 	})
 	z.attempts()
 }
+
+// stopped counts a request that a stop left undone. That is no failure, so it has no kind.
+func (f *Failures) stopped(r *call.Record) {
+	if r.Outcome == call.Dropped {
+		f.Unsent++
+	} else {
+		f.Stopped++
+	}
+}
+
+// Undone is how many requests that fell due a stop left without an answer.
+func (f *Failures) Undone() int { return f.Stopped + f.Unsent }
 
 // attempts counts what happened to single attempts, and checks the books.
 func (z *summarizer) attempts() {

@@ -182,6 +182,11 @@ func cutOff(in *Input) Finding {
 			"the run was killed, and requests in flight at that moment, the slowest among them, left no record.",
 			"use it to see what had finished, and run again for figures to compare")
 	}
+	if left := s.Failures.Undone(); left > 0 && left == s.Tally.Due {
+		return graded(1, "share", 0.01, 0.10, "",
+			fmt.Sprintf("the run was stopped before any of its %d requests was answered.", left),
+			"let the run go on until requests are answered, or ask for shorter answers")
+	}
 	figure := part(float64(s.Failures.CutOff), float64(s.Tally.Due))
 	return graded(figure, "share", 0.01, 0.10,
 		fmt.Sprintf("The run waited for its requests: %d cut off.", s.Failures.CutOff),
@@ -189,10 +194,16 @@ func cutOff(in *Input) Finding {
 		"allow a longer grace period, or read the error-adjusted percentiles")
 }
 
+// nothingToBend is said of the lags of a run without an answer.
+const nothingToBend = "No answer came, so there is no latency that a late client could have changed."
+
 // stampLag judges how late bytes were read after they could be.
 func stampLag(in *Input) Finding {
 	if in.Self == nil {
 		return unmeasured("Stamp lag was not measured.")
+	}
+	if in.Summary.Completed == 0 {
+		return unmeasured(nothingToBend)
 	}
 	bound, limit := lagBounds(in)
 	return lagCheck(in, call.Millis(in.Self.StampLagP99), bound, limit, "stamp lag", "arrivals were stamped late")
@@ -214,6 +225,9 @@ func lagBounds(in *Input) (bound, limit float64) {
 func schedulerLag(in *Input) Finding {
 	if in.Self == nil {
 		return unmeasured("Scheduler lag was not measured.")
+	}
+	if in.Summary.Completed == 0 {
+		return unmeasured(nothingToBend)
 	}
 	bound, limit := lagBounds(in)
 	if in.Self.Arrivals { // stamps do not wait for a goroutine
@@ -246,6 +260,9 @@ func ownCPU(in *Input) Finding {
 func gcPauses(in *Input) Finding {
 	if in.Self == nil {
 		return unmeasured("Garbage collection was not measured.")
+	}
+	if in.Summary.Completed == 0 {
+		return unmeasured(nothingToBend)
 	}
 	pause := call.Millis(in.Self.GCPauseMax)
 	bound := math.Max(1, lagRuins*grain(&in.Summary))
@@ -327,9 +344,10 @@ func failures(in *Input) Finding {
 		f := graded(1, "share", 0.01, 0.10, "", "no request fell due.", "check the number of requests and the duration")
 		return f
 	}
+	none := s.Completed == 0 && s.Failures.Undone() < s.Tally.Due // where a stop left them all undone, cutOff says so
 	bad := fmt.Sprintf("%d of %d requests failed, and latencies count only the others.", s.Tally.Failed, s.Tally.Due)
-	if s.Completed == 0 {
-		bad = fmt.Sprintf("none of %d requests succeeded.", s.Tally.Due)
+	if none {
+		bad = fmt.Sprintf("none of %d requests succeeded.", s.Tally.Due-s.Failures.Undone())
 	}
 	hint := "read the error-adjusted percentiles"
 	if len(s.Failures.Kinds) > 0 {
@@ -340,7 +358,7 @@ func failures(in *Input) Finding {
 		}
 	}
 	figure := s.Failures.Share
-	if s.Completed == 0 {
+	if none {
 		figure = 1
 	}
 	return graded(figure, "share", 0.01, 0.10,

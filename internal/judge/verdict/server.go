@@ -168,6 +168,9 @@ func sampleSize(in *Input) Finding {
 	if len(in.Settings.Percentiles) == 0 {
 		return unmeasured("No percentile was asked for by name; those below their sample floor are marked.")
 	}
+	if in.Summary.Completed == 0 {
+		return unmeasured("No answer came, so there are no percentiles.")
+	}
 	n := in.Summary.TTFT.N
 	var short []string
 	need := 0

@@ -377,6 +377,25 @@ func TestNothingSucceeded(t *testing.T) {
 	}
 }
 
+// What a stop cut off is no failure: where nothing was answered before it, that is the one finding.
+func TestStoppedBeforeAnyAnswer(t *testing.T) {
+	in := healthy()
+	in.Summary = metrics.Summary{Tally: call.Tally{Due: 21, Canceled: 20, Dropped: 1}, Failures: metrics.Failures{Stopped: 20, Unsent: 1}}
+	in.Self.StampLagP99, in.Self.SchedLagP99, in.Self.GCPauseMax = fromMS(9), fromMS(9), fromMS(90)
+	v := Judge(in)
+	if v.Grade != InvalidRun || v.Sentence != "Do not use these numbers: the run was stopped before any of its 21 requests was answered." {
+		t.Errorf("%s: %q: %+v", v.Grade, v.Sentence, v.Bad())
+	}
+	if f := find(t, v, "failures"); f.Level != OK || f.Figure != 0 || f.Sentence != "0 of 21 requests failed." {
+		t.Errorf("failures: %+v", f)
+	}
+	in.Summary.Tally, in.Summary.Failures.Share = call.Tally{Due: 25, Canceled: 20, Dropped: 1, Failed: 4}, 4.0/25
+	f := find(t, Judge(in), "failures")
+	if f.Level != Invalid || f.Figure != 1 || f.Sentence != "none of 4 requests succeeded." {
+		t.Errorf("four that failed and 21 left undone: %+v", f)
+	}
+}
+
 func TestVerdictJSONRoundTrip(t *testing.T) {
 	in := healthy()
 	in.Summary.Failures.Share = math.Inf(1)

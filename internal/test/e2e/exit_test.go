@@ -236,6 +236,9 @@ func TestSecondInterruptCancels(t *testing.T) {
 	if run.State != result.Interrupted || run.Tally.Canceled != 4 || run.Tally.OK != 0 || figures["Successful requests:"] != "0" {
 		t.Errorf("state %s, tally %+v", run.State, run.Tally)
 	}
+	if said := strings.Count(e.out, "before any of its 4 requests was answered"); said != 1 || strings.Contains(e.out, "Failed requests during") || strings.Contains(e.out, "most frequent") {
+		t.Errorf("that nothing was answered is said %d times, or a stop is told as failures:\n%s", said, e.out)
+	}
 	stopIsNoFailure(t, run, "the run was stopped: 496 of 500 requests were not sent, 4 in flight were cut off by the stop; none of these counts as failed")
 	for _, r := range e.measured() {
 		if r.Fault != call.FaultStopped || len(r.Chunks) == 0 {

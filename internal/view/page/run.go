@@ -302,7 +302,7 @@ func brief(v float64) string {
 func failures(index int, r *result.Run) *errorView {
 	f, t := r.Summary.Failures, r.Tally
 	v := &errorView{Index: index, Examples: r.Errors}
-	if lost := t.Failed + t.Dropped + t.Canceled - f.Stopped - f.Unsent; lost == 0 {
+	if lost := t.Failed + t.Dropped + t.Canceled - f.Undone(); lost == 0 {
 		v.Sentence = fmt.Sprintf("None: all %s requests were answered.", group(float64(t.OK)))
 	} else {
 		v.Sentence = fmt.Sprintf("Of %s requests %s were answered, %s failed, %s were dropped and %s cut off.",

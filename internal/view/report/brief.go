@@ -103,10 +103,11 @@ func briefFates(s *sheet, m *metrics.Summary) {
 		s.fact("within --goodput", fmt.Sprintf("%d of %d requests, %s", g.Good, m.Tally.Due, percent(g.Share)))
 	}
 	kinds := m.Failures.Kinds
-	if m.Tally.OK == m.Tally.Due || len(kinds) == 0 {
+	due := m.Tally.Due - m.Failures.Undone()
+	if m.Tally.OK == due || len(kinds) == 0 {
 		return
 	}
-	s.section(fmt.Sprintf("Not answered: %d of %d", m.Tally.Due-m.Tally.OK, m.Tally.Due), "requests")
+	s.section(fmt.Sprintf("Not answered: %d of %d", due-m.Tally.OK, due), "requests")
 	for _, k := range kinds[:min(len(kinds), briefFailures)] {
 		if len(k.Example) < maxColumns/2 {
 			s.row(k.Name(), strconv.Itoa(k.Count), " "+harmless(k.Example))
