@@ -6,10 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"spate/internal/settings/config"
-	"spate/internal/settings/flags"
-	"spate/internal/trial"
 )
 
 // besideBench is a command with flags of its own beside those of bench, which follow argparse's rules, so that cobra
@@ -20,11 +16,11 @@ type besideBench interface {
 }
 
 // beside makes a command of it. Each call gets a new one.
-func beside(p Process, cmd *cobra.Command, make func() besideBench) *cobra.Command {
+func beside(p Process, cmd *cobra.Command, create func() besideBench) *cobra.Command {
 	cmd.DisableFlagParsing = true
-	cmd.SetHelpFunc(func(c *cobra.Command, _ []string) { mixedHelp(p.Stdout, c, make().Flags()) })
+	cmd.SetHelpFunc(func(c *cobra.Command, _ []string) { mixedHelp(p.Stdout, c, create().Flags()) })
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		o := make()
+		o := create()
 		err := o.Run(cmd.Context(), p, o.Flags(), args)
 		if errors.Is(err, pflag.ErrHelp) {
 			return cmd.Help()
@@ -32,15 +28,4 @@ func beside(p Process, cmd *cobra.Command, make func() besideBench) *cobra.Comma
 		return err
 	}
 	return cmd
-}
-
-// resolver reads flags of bench as `spate bench` would.
-func resolver(p Process) func(args []string) (*config.Bench, error) {
-	return func(args []string) (*config.Bench, error) {
-		r, err := flags.ParseOne(args, flags.Options{Env: p.Env, ReadFile: p.ReadFile, IDPrefix: "bench-" + trial.NewID() + "-"}, "this command")
-		if err != nil {
-			return nil, err
-		}
-		return r.Bench, nil
-	}
 }

@@ -19,6 +19,7 @@ import (
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
 	"spate/internal/trial"
+	"spate/internal/trial/series"
 )
 
 // capacityOptions are the flags of capacity itself; the rest are those of bench.
@@ -150,11 +151,11 @@ func (o *capacityOptions) check() error {
 
 // plan is the search for its folder.
 func (o *capacityOptions) plan(p Process, args []string) (*capacity.Plan, *sweep.Plan, error) {
-	one, err := sweep.NewPlan(o.suite, trial.NewID()[:6], resolver(p))
+	one, err := sweep.NewPlan(o.suite, trial.NewID()[:6], series.Resolver(p))
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg, err := resolver(p)(one.Args(&one.Points[0]))
+	cfg, err := series.Resolver(p)(one.Args(&one.Points[0]))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -227,7 +228,7 @@ func runCapacity(ctx context.Context, p Process, o *capacityOptions, args []stri
 	}
 	defer func() { _ = work.Close() }() // everything in it is on disk
 	h.prober = &capacity.Prober{
-		Search: capacity.New(o.search), Work: work, ID: plan.ID, Args: one.Args(&one.Points[0]), Resolve: resolver(p), Cache: trial.Cache(o.cache), Length: o.time, Pause: o.pause,
+		Search: capacity.New(o.search), Work: work, ID: plan.ID, Args: one.Args(&one.Points[0]), Resolve: series.Resolver(p), Cache: trial.Cache(o.cache), Length: o.time, Pause: o.pause,
 	}
 	return h.run(ctx)
 }

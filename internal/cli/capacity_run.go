@@ -11,6 +11,7 @@ import (
 	"spate/internal/result"
 	"spate/internal/search/capacity"
 	"spate/internal/trial"
+	"spate/internal/trial/series"
 )
 
 // hunt is a search under way.
@@ -113,5 +114,5 @@ func (h *hunt) keep(ctx context.Context) {
 			}
 		}
 	}
-	keepRuns(ctx, h.p, h.o.noStore, h.prober.Args, entries)
+	series.KeepRuns(ctx, h.p, h.o.noStore, h.prober.Args, entries)
 }

@@ -17,8 +17,6 @@ import (
 	"spate/internal/console"
 	"spate/internal/forecast/predict"
 	"spate/internal/host/launch"
-	"spate/internal/nearest"
-	"spate/internal/result/store"
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
 )
@@ -60,13 +58,12 @@ func Run(ctx context.Context, p Process) int {
 	return exitOf(err)
 }
 
-// exitOf is the exit code of a command that could not do what was asked. A file that is not there is a
-// mistake on the command line, whichever command reads it.
+// exitOf is the exit code of a command that could not do what was asked. A file or a result that is not there is
+// a mistake on the command line, whichever command reads it.
 func exitOf(err error) int {
 	var net *net.OpError
 	var server *launch.Failure
-	missing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, store.ErrUnknown)
-	if isUsage(err) || missing && !errors.As(err, &net) && !errors.As(err, &server) {
+	if isUsage(err) || errors.Is(err, fs.ErrNotExist) && !errors.As(err, &net) && !errors.As(err, &server) {
 		return ExitUsage
 	}
 	return ExitFailed
@@ -173,9 +170,8 @@ func runParent(cmd *cobra.Command, args []string) error {
 			names = append(names, c.Name())
 		}
 	}
-	err := fmt.Errorf("unknown command %q%s", args[0], nearest.Hint(args[0], names))
 	if args[0] == "serve" && !cmd.HasParent() {
-		err = errors.New(`unknown command "serve": did you mean "bench serve"?`)
+		return console.Usage(cmd.CommandPath(), errors.New(`unknown command "serve": did you mean "bench serve"?`))
 	}
-	return console.Usage(cmd.CommandPath(), err)
+	return console.UnknownCommand(cmd.CommandPath(), args[0], names)
 }

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate/internal/forecast/predict"
-	"spate/internal/view/report"
+	"spate/internal/view"
 )
 
 // newPredict is spate predict: figures of runs that nobody made. Beside its own flags it takes those
@@ -24,5 +24,5 @@ values separated by commas give a table of all combinations.`,
   spate predict --sim qwen2-7b-2xA100-80GB-vllm0.10 --max-concurrency 1,8,64 --max-num-seqs 128,256
   spate predict --sim Qwen3-32B@H100-SXM --tensor-parallel-size 2,4 --request-rate 8
   spate predict --validate rows.json --json`,
-	}, func() besideBench { return &predict.Command{Block: report.Predicted} })
+	}, func() besideBench { return &predict.Command{Block: view.Predicted} })
 }

@@ -18,6 +18,7 @@ import (
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
 	"spate/internal/trial"
+	"spate/internal/trial/series"
 )
 
 // sweepOptions are the flags of sweep itself; the rest are those of bench.
@@ -199,7 +200,7 @@ func (o *sweepOptions) plan(p Process, own *pflag.FlagSet) (*sweep.Plan, string,
 		return nil, "", err
 	}
 	id := trial.NewID()[:6]
-	pl, err := sweep.NewPlan(s, id, resolver(p))
+	pl, err := sweep.NewPlan(s, id, series.Resolver(p))
 	if err != nil {
 		return nil, "", console.Usage("spate sweep", err)
 	}
@@ -260,7 +261,7 @@ func (o *sweepOptions) resumed(p Process, own *pflag.FlagSet) (*sweep.Plan, erro
 	if unset := pl.Unset(p.Env); len(unset) > 0 {
 		return nil, console.Usage("spate sweep", fmt.Errorf("the folder does not keep secrets of the servers it starts: set %s in the environment, or name the suite file beside --resume", strings.Join(unset, ", ")))
 	}
-	if err := pl.Check(resolver(p)); err != nil {
+	if err := pl.Check(series.Resolver(p)); err != nil {
 		return nil, console.Usage("spate sweep", err)
 	}
 	return pl, nil

@@ -13,6 +13,7 @@ import (
 	"spate/internal/host/launch"
 	"spate/internal/search/sweep"
 	"spate/internal/trial"
+	"spate/internal/trial/series"
 	"spate/internal/view"
 )
 
@@ -29,7 +30,7 @@ func runSweep(ctx context.Context, p Process, o *sweepOptions, own *pflag.FlagSe
 		return err
 	}
 	if o.dryRun {
-		return plan.WritePlan(p.Stdout, resolver(p))
+		return plan.WritePlan(p.Stdout, series.Resolver(p))
 	}
 	var prof *profile.Profile
 	if plan.Predict != "" {
@@ -54,12 +55,12 @@ func runSweep(ctx context.Context, p Process, o *sweepOptions, own *pflag.FlagSe
 	}
 	left, all := folder.Left()
 	p.Say("sweep in %s: %d of %d measurements to make\n", dir, left, all)
-	out, err := sweep.Run(ctx, folder, sweep.Options{Executor: exec, Resolve: resolver(p), UsedOK: o.usedOK, Stop: stop, Row: sweepRows(p, plan)})
+	out, err := sweep.Run(ctx, folder, sweep.Options{Executor: exec, Resolve: series.Resolver(p), UsedOK: o.usedOK, Stop: stop, Row: sweepRows(p, plan)})
 	if err != nil {
 		return fmt.Errorf("%w\nwhat was measured is kept; go on with: spate sweep --resume %s", err, dir)
 	}
 	if prof == nil {
-		keepRuns(ctx, p, o.noStore, plan.Args(&plan.Points[0]), out.Entries)
+		series.KeepRuns(ctx, p, o.noStore, plan.Args(&plan.Points[0]), out.Entries)
 	}
 	return concludeSweep(p, o, folder, out, sig.Was())
 }

@@ -7,11 +7,10 @@ import (
 	"time"
 
 	"spate/internal/console"
+	"spate/internal/fleet/coordinator"
 	"spate/internal/forecast/predict"
 	"spate/internal/forecast/profile"
 	"spate/internal/host/launch"
-	"spate/internal/result"
-	"spate/internal/result/store"
 	"spate/internal/settings/config"
 	"spate/internal/trial"
 	"spate/internal/trial/executor"
@@ -31,7 +30,7 @@ func measured(p Process, stop <-chan struct{}) *executor.Measured {
 		Note: p.Note, Show: series.Printer(p),
 	}
 	m.Fleet = func(ctx context.Context, cfg *config.Bench) (executor.Drive, func(), error) {
-		return openFleet(ctx, p, cfg, func(format string, args ...any) { m.Note("fleet: "+format, args...) })
+		return coordinator.OpenFor(ctx, p, cfg, func(format string, args ...any) { m.Note("fleet: "+format, args...) })
 	}
 	return m
 }
@@ -80,12 +79,4 @@ func (p executors) Launched(s series.Sitting, ready func()) (trial.Executor, err
 	told := l.Ready
 	l.Ready = func(srv *launch.Server) { ready(); told(srv) }
 	return l, nil
-}
-
-// keepRuns puts runs into the store, unless the user or the settings of their flags want none. Those that are there
-// already stay as they are.
-func keepRuns(ctx context.Context, p Process, no bool, args []string, entries []result.Entry) {
-	if cfg, err := resolver(p)(args); err == nil && !no {
-		store.KeepRuns(ctx, p, cfg, entries)
-	}
 }

@@ -21,6 +21,7 @@ import (
 	"spate/internal/settings/config"
 	"spate/internal/settings/flags"
 	"spate/internal/trial"
+	"spate/internal/trial/series"
 )
 
 // tuneOptions are the flags of `spate tune`.
@@ -175,7 +176,7 @@ func (o *tuneOptions) file(p Process, cmd *cobra.Command, path string) (*tune.Fi
 		}
 	}
 	for _, w := range f.Workloads {
-		if _, err := resolver(p)(w.Args); err != nil {
+		if _, err := series.Resolver(p)(w.Args); err != nil {
 			return nil, fmt.Errorf("%s: workload %s: %w", path, w.Name, err)
 		}
 	}
@@ -216,7 +217,7 @@ func (h *hunted) simulator() error {
 		}
 		h.prof = prof
 	}
-	v, err := tune.NewVirtual(h.f, h.prof, resolver(h.p))
+	v, err := tune.NewVirtual(h.f, h.prof, series.Resolver(h.p))
 	if err != nil {
 		if h.o.predict.on {
 			return console.Usage("spate tune", fmt.Errorf("--predict: %w", err))

@@ -7,6 +7,7 @@ import (
 	"spate/internal/console"
 	"spate/internal/search/tune"
 	"spate/internal/trial/executor"
+	"spate/internal/trial/series"
 )
 
 // measured searches with real servers.
@@ -26,7 +27,7 @@ func (h *hunted) measured(ctx context.Context) error {
 	defer func() { _ = d.Close() }() // everything in it is on disk
 	h.p.Say("search in %s\n", d.Dir)
 	r := &tune.Live{
-		File: h.f, Folder: d, Executor: exec, Resolve: resolver(h.p), Self: exec.Guard[0], GPUs: h.o.gpus, UsedOK: h.o.usedOK, NoGPU: executor.NoGPU,
+		File: h.f, Folder: d, Executor: exec, Resolve: series.Resolver(h.p), Self: exec.Guard[0], GPUs: h.o.gpus, UsedOK: h.o.usedOK, NoGPU: executor.NoGPU,
 	}
 	stopped, err := tune.Run(ctx, d, h.tuner, r, tune.Options{Prior: h.prior(ctx), Show: h.view().Show, Stop: stop})
 	err = errors.Join(err, exec.Close(context.WithoutCancel(ctx)))
@@ -68,7 +69,7 @@ func (h *hunted) conclude(ctx context.Context, d *tune.Folder, predicted string)
 		h.p.Say("wrote %s\n", path)
 	}
 	if predicted == "" && len(r.Entries()) > 0 {
-		keepRuns(ctx, h.p, h.o.noStore, h.f.Workloads[0].Args, r.Entries())
+		series.KeepRuns(ctx, h.p, h.o.noStore, h.f.Workloads[0].Args, r.Entries())
 	}
 	if h.o.json {
 		return h.p.JSON(r.Outcome)

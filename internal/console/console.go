@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 
+	"spate/internal/nearest"
 	"spate/internal/safe/escape"
 	"spate/internal/safe/secret"
 	"spate/internal/settings/config"
@@ -74,6 +75,11 @@ func UsageIf(mistake bool, command string, err error) error {
 
 // Usage makes an error a mistake in how a command was called.
 func Usage(command string, err error) error { return &UsageError{command, err} }
+
+// UnknownCommand answers a name that no command below this one has; names are those there are.
+func UnknownCommand(command, name string, names []string) error {
+	return Usage(command, fmt.Errorf("unknown command %q%s", name, nearest.Hint(name, names)))
+}
 
 // Complain prints an error, each line of it under the command's name, without secrets.
 func Complain(w io.Writer, command string, err error) {

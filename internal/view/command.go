@@ -31,14 +31,14 @@ type Report struct {
 func (f *Report) Bind(fs *pflag.FlagSet) {
 	fs.StringArrayVarP(&f.outputs, "output", "o", nil, "write to this `file`; its ending says in which form (repeatable)")
 	fs.StringVar(&f.format, "format", "", "form of what is printed: "+strings.Join(Formats, ", "))
-	fs.StringSliceVar(&f.Options.Table.Columns, "columns", nil, "figures of the table, by vLLM's `names` (mean_ttft_ms,p99_itl_ms)")
+	fs.StringSliceVar(&f.Table.Columns, "columns", nil, "figures of the table, by vLLM's `names` (mean_ttft_ms,p99_itl_ms)")
 	fs.StringVar(&f.store, "store", "", "`store` in which ids and queries are looked up: a file or a postgres:// URL")
-	fs.StringVar(&f.Options.Title, "title", "", "title of a page")
-	fs.StringSliceVar(&f.Options.Charts, "charts", nil, "charts of a picture, by `name`; a wrong name lists them")
-	fs.StringVar(&f.Options.Table.GroupBy, "group-by", "", "`setting` that rows are ordered by; none keeps their order")
-	fs.StringVar(&f.Options.Table.By, "by", "", "`setting` that is compared under equal conditions: backend, gpu, version, a label or a server flag; chosen automatically where one repeats")
-	fs.StringVar(&f.Options.Table.Baseline, "baseline", "", "`value` of that setting that the others are compared with")
-	fs.BoolVar(&f.Options.Table.Split, "split", false, "print one table for each value of that setting")
+	fs.StringVar(&f.Title, "title", "", "title of a page")
+	fs.StringSliceVar(&f.Charts, "charts", nil, "charts of a picture, by `name`; a wrong name lists them")
+	fs.StringVar(&f.Table.GroupBy, "group-by", "", "`setting` that rows are ordered by; none keeps their order")
+	fs.StringVar(&f.Table.By, "by", "", "`setting` that is compared under equal conditions: backend, gpu, version, a label or a server flag; chosen automatically where one repeats")
+	fs.StringVar(&f.Table.Baseline, "baseline", "", "`value` of that setting that the others are compared with")
+	fs.BoolVar(&f.Table.Split, "split", false, "print one table for each value of that setting")
 }
 
 // Run shows results, or writes them to files.

@@ -73,6 +73,9 @@ func text(w io.Writer, set []result.Entry) error {
 	return nil
 }
 
+// Predicted prints a run that nobody made as a measured one.
+func Predicted(w io.Writer, run *result.Run) error { return report.Predicted(w, run) }
+
 // html is the page, with what the figures say and what limited each run.
 func html(w io.Writer, set []result.Entry, o *Options) error {
 	pivot, err := table.NewPivot(set, o.Table.By, o.Table.Baseline, o.Table.Columns)

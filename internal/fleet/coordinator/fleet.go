@@ -2,7 +2,8 @@
 // broker of its own; Drive takes the place of the driver in package bench: it hands out the parts, gives them one
 // start, puts their records into the run, and says what of a lost worker is missing.
 //
-// Read Open, then drive.go; watch.go decides who is lost, collect.go finishes the run of a coordinator that died.
+// Read Open, then drive.go; watch.go decides who is lost, collect.go finishes the run of a coordinator that died. serve.go
+// and ask.go are the commands of `spate fleet`.
 package coordinator
 
 import (

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
@@ -31,15 +30,8 @@ func WorkerDir(dir, name string) string { return filepath.Join(dir, "worker-"+na
 
 // writeJoin writes the file that workers of this host find the broker by.
 func (f *Fleet) writeJoin() (path string, err error) {
-	text, err := f.join.Text()
-	if err != nil {
-		return "", err
-	}
 	path = filepath.Join(f.Dir, "join.json")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		return "", fmt.Errorf("write the join file: %w", err)
-	}
-	return path, nil
+	return path, writeJoinFile(path, f.join)
 }
 
 // start starts a worker.

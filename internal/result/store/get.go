@@ -13,10 +13,12 @@ import (
 	"spate/internal/figure"
 	"spate/internal/nearest"
 	"spate/internal/result"
+	"spate/internal/safe/infile"
 )
 
-// ErrUnknown is the reason when the store has no result of an id.
-var ErrUnknown = errors.New("no such result")
+// ErrUnknown is the reason when the store has no result of an id. Like a file that is not there, it is the mistake of who
+// named it.
+var ErrUnknown = infile.Missing("no such result")
 
 // ID finds the one result a user means: by its id, by the beginning of it, or by its end after a dash,
 // where run folders have their four letters. "last" is the latest.

@@ -7,7 +7,7 @@ import "testing"
 const (
 	maxDepth        = 9
 	maxCLILines     = 4000
-	maxCLIImports   = 34 // 25 once the work of the fleet's commands is in a room, too
+	maxCLIImports   = 25
 	maxPackageLines = 6000
 )
 

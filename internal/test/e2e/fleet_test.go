@@ -174,7 +174,10 @@ func TestAFleetOfItsOwn(t *testing.T) {
 	if strings.Contains(e.out, "g2") {
 		t.Errorf("a worker that ended is there:\n%s", e.out)
 	}
-	for _, args := range [][]string{{"fleet", "status"}, {"worker"}, {"fleet", "status", "--fleet", "http://x:1"}, {"worker", "--join", f.join, "--name", "a.b"}} {
+	for _, args := range [][]string{
+		{"fleet", "status"}, {"fleet", "status", "more", "--fleet", f.join}, {"fleet", "status", "--fleet", "http://x:1"}, {"fleet", "collect"},
+		{"worker"}, {"worker", "--join", f.join, "--name", "a.b"},
+	} {
 		prepare(t, nil, args...).want(2)
 	}
 }

@@ -36,7 +36,7 @@ func runBench(ctx context.Context, p Command, cfg *config.Bench) (code int) {
 	defer sig.Done()
 	how := Sitting{
 		Stdout: vllm, Stderr: p.chat, View: view, Stop: sig.Stop,
-		Show: func(_ io.Writer, cfg *config.Bench, out *bench.Outcome) error { return p.print(cfg, out) },
+		Show: func(_ io.Writer, cfg *config.Bench, out *bench.Outcome) error { return p.show(cfg, out) },
 		Hold: func() (release func()) { sig.Hold(); return func() {} }, // until the outcome is printed and stored
 	}
 	pt := &trial.Point{Config: cfg, Command: append([]string{"spate"}, secret.Args(p.Args)...)}
@@ -92,13 +92,13 @@ func dryRun(ctx context.Context, p Command, m Runner, pt *trial.Point, interrupt
 func Printer(p console.Process) func(w io.Writer, cfg *config.Bench, out *bench.Outcome) error {
 	return func(w io.Writer, cfg *config.Bench, out *bench.Outcome) error {
 		p.Stdout = w
-		return Command{Process: p}.print(cfg, out)
+		return Command{Process: p}.show(cfg, out)
 	}
 }
 
-// print puts vLLM's block on standard output, or that of the dialect asked for, and spate's findings
+// show puts vLLM's block on standard output, or that of the dialect asked for, and spate's findings
 // below it.
-func (p Command) print(cfg *config.Bench, out *bench.Outcome) error {
+func (p Command) show(cfg *config.Bench, out *bench.Outcome) error {
 	if p.compat != nil {
 		return p.compat.tell(p, cfg, out)
 	}

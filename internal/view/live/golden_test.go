@@ -32,5 +32,3 @@ func golden(t *testing.T, name, got string) {
 		t.Errorf("%s (-want +got):\n%s", name, d)
 	}
 }
-
-func ptr[T any](v T) *T { return &v }
