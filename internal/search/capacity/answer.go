@@ -169,11 +169,7 @@ func (s *Search) short(l *level) string {
 func (l *level) figure(i int, o figure.Objective) string {
 	name := o.Key()
 	if o.Unit == "ratio" {
-		count, of := 0, 0
-		for j := range l.obs {
-			count += l.obs[j].Readings[i].Count
-			of += l.obs[j].Readings[i].Of
-		}
+		count, of := l.counted(i)
 		if of == 0 {
 			return name + " of no request"
 		}

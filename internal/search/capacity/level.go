@@ -169,15 +169,20 @@ func (l *level) whole() int {
 // weight is what a probe counts: as many requests as it had.
 func (o *Observation) weight() float64 { return float64(max(1, o.Requests)) }
 
-// share decides about a share of requests, counted over all probes. Few requests cannot show that a
-// rare failure is rarer still, so a share that keeps its bound is taken as met; the answer tells how
-// rare it is known to be.
-func (l *level) share(i int, o figure.Objective) State {
-	count, of := 0, 0
+// counted is how many requests of all probes an objective counts, and of how many.
+func (l *level) counted(i int) (count, of int) {
 	for j := range l.obs {
 		count += l.obs[j].Readings[i].Count
 		of += l.obs[j].Readings[i].Of
 	}
+	return count, of
+}
+
+// share decides about a share of requests, counted over all probes. Few requests cannot show that a
+// rare failure is rarer still, so a share that keeps its bound is taken as met; the answer tells how
+// rare it is known to be.
+func (l *level) share(i int, o figure.Objective) State {
+	count, of := l.counted(i)
 	if of == 0 {
 		return Missed
 	}
