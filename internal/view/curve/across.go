@@ -77,13 +77,9 @@ func LoadCurve(set []result.Entry, groups []Group, load Figure, l Latency, stat 
 			drawn = append(drawn, i)
 		}
 		line.join(set, drawn)
-		if len(line.X) > 0 {
-			c.Lines = append(c.Lines, line)
-		}
+		c.add(line)
 	}
-	if len(invalid.X) > 0 {
-		c.Lines = append(c.Lines, invalid)
-	}
+	c.add(invalid)
 	if low > 0 && high > 30*low {
 		c.Y.Scale = Log
 	}
@@ -145,13 +141,9 @@ func Pareto(set []result.Entry, groups []Group) Chart {
 			}
 			line.put(x, y, names[i])
 		}
-		if len(line.X) > 0 {
-			c.Lines = append(c.Lines, line)
-		}
+		c.add(line)
 	}
-	if len(invalid.X) > 0 {
-		c.Lines = append(c.Lines, invalid)
-	}
+	c.add(invalid)
 	if out > 0 && len(c.Lines) > 0 {
 		c.Note = strings.TrimSpace(c.Note + fmt.Sprintf(" %d of %d results are left out: they lack a figure or a number of GPUs.", out, len(set)))
 	}

@@ -65,6 +65,13 @@ type Chart struct {
 	Lines []Line `json:"lines"`
 }
 
+// add puts a line into the chart, if it has points.
+func (c *Chart) add(l Line) {
+	if len(l.X) > 0 {
+		c.Lines = append(c.Lines, l)
+	}
+}
+
 // Empty reports whether there is nothing to draw.
 func (c *Chart) Empty() bool {
 	for _, l := range c.Lines {

@@ -207,12 +207,7 @@ func (s *seen) decided(key string, by []string) bool {
 // NewPivot sets the results of a factor's levels side by side. by names the factor, or is empty: then it is found,
 // and without any there is no pivot. baseline names a level; empty: the one measured under the most conditions.
 func NewPivot(set []result.Entry, by, baseline string, columns []string) (*Pivot, error) {
-	var entries []*result.Entry
-	for i := range set {
-		if set[i].Measured() {
-			entries = append(entries, &set[i])
-		}
-	}
+	entries := measured(set)
 	s := look(entries)
 	key, err := s.factor(by)
 	if err != nil || key == "" {

@@ -60,14 +60,19 @@ type Grid struct {
 	Rows    []Row
 }
 
-// New lays results out. Results without figures, such as failed starts, are left out.
-func New(set []result.Entry, opt Options) (*Grid, error) {
-	var entries []*result.Entry
+// measured are the results that have figures.
+func measured(set []result.Entry) (entries []*result.Entry) {
 	for i := range set {
 		if set[i].Measured() {
 			entries = append(entries, &set[i])
 		}
 	}
+	return entries
+}
+
+// New lays results out. Results without figures, such as failed starts, are left out.
+func New(set []result.Entry, opt Options) (*Grid, error) {
+	entries := measured(set)
 	if len(entries) == 0 {
 		return nil, fmt.Errorf("none of the %d results has figures", len(set))
 	}
