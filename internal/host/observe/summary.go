@@ -94,8 +94,17 @@ type FrontEnd struct {
 	ClientMS  float64  `json:"client_ttft_ms"`
 	QueueMS   float64  `json:"server_queue_ms"`
 	PrefillMS float64  `json:"server_prefill_ms"`
-	RestMS    float64  `json:"network_and_front_end_ms"`
+	RestMS    *float64 `json:"network_and_front_end_ms,omitempty"`
 	NetworkMS *float64 `json:"network_ms,omitempty"` // client's TTFT less the server's own
+}
+
+// Rest is what is left, unless the server's means are of other requests than the client's: those of a run that was cut
+// short also have the requests that it did not finish. A rest below 0 shows that.
+func (f *FrontEnd) Rest() *float64 {
+	if f.RestMS == nil || *f.RestMS < 0 { // earlier versions wrote those below 0
+		return nil
+	}
+	return f.RestMS
 }
 
 // Energy is what the busy GPUs took from the mains during the window.
@@ -196,16 +205,17 @@ func (a *ServerSide) plus(b *ServerSide) *ServerSide {
 }
 
 // frontEnd needs the server's clocks for as good as all requests, or the difference of means would be between
-// different requests.
+// different requests. One below 0 surely is.
 func frontEnd(s *ServerSide, run Run) *FrontEnd {
 	if s == nil || s.Queue == nil || s.Prefill == nil || run.MeanTTFT <= 0 {
 		return nil
 	}
 	f := &FrontEnd{ClientMS: run.MeanTTFT, QueueMS: s.Queue.MeanMS, PrefillMS: s.Prefill.MeanMS}
-	f.RestMS = f.ClientMS - f.QueueMS - f.PrefillMS
-	if s.TTFT != nil {
-		net := f.ClientMS - s.TTFT.MeanMS
-		f.NetworkMS = &net
+	if rest := f.ClientMS - f.QueueMS - f.PrefillMS; rest >= 0 {
+		f.RestMS = &rest
+	}
+	if s.TTFT != nil && f.ClientMS >= s.TTFT.MeanMS {
+		f.NetworkMS = new(f.ClientMS - s.TTFT.MeanMS)
 	}
 	return f
 }

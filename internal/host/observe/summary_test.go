@@ -65,7 +65,7 @@ func TestSummarizeServer(t *testing.T) {
 	if got := *s.Server.Preemptions; got != 0 {
 		t.Errorf("%v preemptions, want 0", got)
 	}
-	want := &FrontEnd{ClientMS: 300, QueueMS: 250, PrefillMS: 30, RestMS: 20, NetworkMS: new(float64)}
+	want := &FrontEnd{ClientMS: 300, QueueMS: 250, PrefillMS: 30, RestMS: new(20.0), NetworkMS: new(float64)}
 	*want.NetworkMS = 100
 	near := cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-9 })
 	if d := cmp.Diff(want, s.FrontEnd, near); d != "" {
@@ -73,6 +73,12 @@ func TestSummarizeServer(t *testing.T) {
 	}
 	if d := cmp.Diff(&Cost{PerHour: 7.2, Total: 0.02, PerMillion: 4, PerMillionOutput: 10}, s.Cost, near); d != "" {
 		t.Errorf("cost (-want +got):\n%s", d)
+	}
+
+	short := run
+	short.MeanTTFT = 199 // the server's own is 200
+	if f := Summarize(samples, nil, short).FrontEnd; f == nil || f.RestMS != nil || f.NetworkMS != nil {
+		t.Errorf("means of other requests leave a rest: %+v", f)
 	}
 
 	samples[0].Values["running"] = 8 // warming up: half of the first gap is the warm-up's

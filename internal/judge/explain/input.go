@@ -306,7 +306,7 @@ func (in *Input) addServer(s *metrics.Summary, seen *observe.Summary) {
 			in.Server, in.ServerFrom = seen.Log, "the engine's log"
 		}
 		if f := seen.FrontEnd; f != nil {
-			in.Rest = &f.RestMS
+			in.Rest = f.Rest()
 		}
 		in.addGPUs(seen.GPUs)
 	}

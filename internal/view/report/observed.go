@@ -19,8 +19,7 @@ func observed(s *sheet, run *result.Run) {
 	}
 	serverLevels(s, "Server during the run", o.Server)
 	if f := o.FrontEnd; f != nil {
-		s.fact("mean TTFT", fmt.Sprintf("%s ms: queue %s, prefill %s, network and front end %s",
-			figure.Rounded(f.ClientMS), figure.Rounded(f.QueueMS), figure.Rounded(f.PrefillMS), figure.Rounded(f.RestMS)))
+		s.fact("mean TTFT", firstToken(f))
 	}
 	serverLevels(s, "Server during the run, by its log", o.Log)
 	gpus(s, o)
@@ -36,6 +35,16 @@ func observed(s *sheet, run *result.Run) {
 		failing = true
 		s.fact(f.Source, fmt.Sprintf("%d of %d: %s", f.Failed, f.Failed+f.Samples, escape.Clip(harmless(f.Error), 2*maxColumns)))
 	}
+}
+
+// firstToken is the client's mean TTFT beside the server's parts of it.
+func firstToken(f *observe.FrontEnd) string {
+	client, queue, prefill := figure.Rounded(f.ClientMS), figure.Rounded(f.QueueMS), figure.Rounded(f.PrefillMS)
+	rest := f.Rest()
+	if rest == nil {
+		return fmt.Sprintf("%s ms; the server's means are over other requests: queue %s, prefill %s", client, queue, prefill)
+	}
+	return fmt.Sprintf("%s ms: queue %s, prefill %s, network and front end %s", client, queue, prefill, figure.Rounded(*rest))
 }
 
 func serverLevels(s *sheet, title string, v *observe.ServerSide) {
