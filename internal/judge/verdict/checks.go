@@ -112,9 +112,10 @@ func lateWork(in *Input) Finding {
 		return unmeasured("There was no schedule, so nothing could be late.")
 	}
 	late := part(float64(in.Summary.Rates.Late10ms), float64(n))
-	return graded(stats.Wilson(in.Summary.Rates.Late10ms, n, 0.98).Low, "share", 0.01, 0.10,
+	least := stats.Wilson(in.Summary.Rates.Late10ms, n, 0.98).Low
+	return graded(least, "share", 0.01, 0.10,
 		"The schedule was kept: "+percent(late)+" of requests left more than 10 ms late.",
-		fmt.Sprintf("%d of %d requests left more than 10 ms after they were due, so the arrival pattern is not the requested one.", in.Summary.Rates.Late10ms, n),
+		fmt.Sprintf("%d of %d requests (%s) left more than 10 ms after they were due, so the arrival pattern is not the requested one. With 99 %% confidence the share is at least %s.", in.Summary.Rates.Late10ms, n, percent(late), percent(least)),
 		"the client could not keep up: lower the rate, or run it on more or quieter cores")
 }
 

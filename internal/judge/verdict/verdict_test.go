@@ -246,6 +246,11 @@ func TestFewSamplesAreNoProof(t *testing.T) {
 		}
 	}
 	in := healthy()
+	in.Summary.Clocks.DispatchLag.N, in.Summary.Rates.Late10ms = 60, 4 // 6.7 %, and the lower end is 2.2 %
+	if f := find(t, Judge(in), "late_work"); !strings.Contains(f.Sentence, "4 of 60 requests (6.7 %)") || !strings.Contains(f.Sentence, "at least 2.2 %") {
+		t.Errorf("the sentence does not say what the figure is: %q", f.Sentence)
+	}
+	in = healthy()
 	in.Summary.Clocks.DispatchLag.Percentiles = metrics.Percentiles{{P: 99, Value: 30, Low: ptr(9)}}
 	if f := find(t, Judge(in), "send_lag"); f.Level != OK || f.Figure != 9 {
 		t.Errorf("a p99 of 30 ms that may be 9: %+v", f)
