@@ -284,7 +284,7 @@ func prefillBound(in *Input) *Cause {
 	}
 	c := &Cause{
 		Name: PrefillBound, Kind: Limit, Confidence: sure, Share: share,
-		Sentence: fmt.Sprintf("Computing prompts took most of the engine's time: %.0f %% of a request's time passed before its first token, although there was room for more requests.", 100*share),
+		Sentence: fmt.Sprintf("%.0f %% of a request's time passed before its first token, in the queue or while its prompt was computed, although there was room for more requests.", 100*share),
 		Try: []string{
 			"--max-num-batched-tokens 8192 or more for throughput; chunked prefill (--enable-chunked-prefill) with a smaller one for ITL",
 			"prefix caching, if prompts begin alike in production",

@@ -174,12 +174,15 @@ func droppedWork(in *Input) Finding {
 		"the client ran out of time, connections or files: see the failures by kind")
 }
 
+// KilledRun is the unit of cut_off where the run was killed: the share is not known, and the figure no more than a sign.
+const KilledRun = "killed run"
+
 // cutOff judges requests still running at the end: they were the slowest. A client that was killed
 // cannot say how many those were.
 func cutOff(in *Input) Finding {
 	s := &in.Summary
 	if in.Killed {
-		return graded(1, "killed run", 0, 0, "",
+		return graded(1, KilledRun, 0, 0, "",
 			"the run was killed, and requests in flight at that moment, the slowest among them, left no record.",
 			"use it to see what had finished, and run again for figures to compare")
 	}

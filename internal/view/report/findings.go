@@ -114,7 +114,11 @@ func latency(s *sheet, m *metrics.Summary) {
 	if m.Pooling != nil { // E2EL ends at the headers there, as vLLM's does
 		s.dist("to the end of the answer", &c.E2ELClose)
 	}
-	s.dist("waiting for a free slot", &c.Queue)
+	waiting := "waiting in the client"
+	if m.Concurrency.Cap > 0 {
+		waiting = "waiting for a free slot"
+	}
+	s.dist(waiting, &c.Queue)
 	s.dist("sent late by the client", &c.DispatchLag)
 	s.footnote()
 }
@@ -339,7 +343,7 @@ func files(s *sheet, run *result.Run) {
 		if run.State == result.Recovered {
 			names = names[1:] // a result is what it lacks
 		}
-		if run.Observed != nil && len(run.Observed.Sources) > 0 {
+		if o := run.Observed; o != nil && (len(o.Sources) > 0 || run.State == result.Recovered) { // a killed run did not count its looks
 			names = append(names, observe.File)
 		}
 		s.hang("    ", strings.Join(names, ", "))

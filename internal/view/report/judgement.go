@@ -37,7 +37,12 @@ func checkRow(s *sheet, f verdict.Finding) {
 	if f.Level == verdict.Invalid {
 		bound = f.Limit
 	}
-	s.row(fmt.Sprintf("%-8s %s", strings.ToUpper(string(f.Level)), f.Name), checked(f.Figure, f.Unit), checked(bound, f.Unit), unit(f.Unit))
+	name := fmt.Sprintf("%-8s %s", strings.ToUpper(string(f.Level)), f.Name)
+	if f.Unit == verdict.KilledRun {
+		s.row(name, "not known")
+		return
+	}
+	s.row(name, checked(f.Figure, f.Unit), checked(bound, f.Unit), unit(f.Unit))
 }
 
 // judgement says whether the figures can be trusted, and why not: it comes first, as nothing below it
