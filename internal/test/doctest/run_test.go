@@ -103,7 +103,9 @@ func (r *reader) follow(t *testing.T, list []command) {
 		switch w.how {
 		case elsewhere:
 		case parsed:
-			before, after, found := strings.Cut(c.text, " -- ")
+			text, _, _ := strings.Cut(c.text, " #") // what follows is no argument
+			text = strings.TrimSuffix(strings.TrimSpace(text), "&")
+			before, after, found := strings.Cut(text, " -- ")
 			if found {
 				after = " -- " + after
 			}
