@@ -78,11 +78,19 @@ func newFleetStatus(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status --fleet URL",
 		Short: "Show who is there, and which runs are kept",
-		Long: `Show the workers of a fleet: their host, version, cores, round trip to the broker, and what they do. Below stand runs of
-which the broker still keeps records: those under way, and those that spate fleet collect can finish.`,
-		Example: "  spate fleet status --fleet fleet.join",
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return o.Run(cmd.Context(), p) },
+		Long: `Show the workers of a fleet: their host, version and cores, the load average of the host over the last minute, clock
+offset and round trip, how many runs they have finished, and what they do. Below stand runs of which the broker still
+keeps records: those under way, and those that spate fleet collect can finish.
+
+The clock offset is the worker's wall clock less that of this host, from the fastest of 24 questions that are asked now;
+it is right to within half the round trip, which is from here to the worker through the broker. A run does not depend
+on it: it compares clocks by itself. A "-" is what a worker does not tell.
+
+How much load a host can send without error is measured there, with spate calibrate-client.`,
+		Example: `  spate fleet status --fleet fleet.join
+  spate fleet status --fleet fleet.join --json     the same with times in nanoseconds`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.Run(cmd.Context(), p) },
 	}
 	o.Bind(cmd.Flags())
 	return cmd

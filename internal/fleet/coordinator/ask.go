@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +14,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"spate/internal/call"
 	"spate/internal/console"
+	"spate/internal/fleet/clock"
 	"spate/internal/fleet/link"
 	"spate/internal/fleet/wire"
 	"spate/internal/view/report"
@@ -62,8 +65,14 @@ func (o *StatusCommand) Run(ctx context.Context, p console.Process) error {
 
 // fleetStatus is what `spate fleet status --json` prints.
 type fleetStatus struct {
-	Workers []wire.Hello `json:"workers"`
-	Runs    []string     `json:"runs"`
+	Workers []workerStatus `json:"workers"`
+	Runs    []string       `json:"runs"`
+}
+
+// workerStatus is a worker, and its wall clock beside this host's; nil: it did not tell.
+type workerStatus struct {
+	wire.Hello
+	Clock *clock.Estimate `json:"clock,omitempty"`
 }
 
 func showFleet(ctx context.Context, p console.Process, l *link.Link, asJSON bool) error {
@@ -75,25 +84,63 @@ func showFleet(ctx context.Context, p console.Process, l *link.Link, asJSON bool
 	if err != nil {
 		return fmt.Errorf("ask for runs: %w", err)
 	}
-	if asJSON {
-		return p.JSON(fleetStatus{all, runs})
+	workers := clocks(ctx, l, all)
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	if len(all) == 0 {
+	if asJSON {
+		return p.JSON(fleetStatus{workers, runs})
+	}
+	if len(workers) == 0 {
 		p.Print("no worker is there; start one with: spate worker --join URL\n")
-	} else {
-		w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-		_, _ = fmt.Fprintln(w, "worker\thost\tversion\tcores\truns\tstate") // a lost terminal
-		for _, h := range all {
-			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", h.Worker, h.Host, h.Version, h.Cores, h.Runs, workerState(&h, p.Version)) // as above
-		}
-		if err := w.Flush(); err != nil {
-			return console.Wrote(err)
-		}
+	} else if err := writeWorkers(p.Stdout, workers, p.Version); err != nil {
+		return console.Wrote(err)
 	}
 	for _, r := range runs {
 		p.Print("run %s is kept: under way, or to be finished with spate fleet collect\n", r)
 	}
 	return nil
+}
+
+// clocksAtOnce is how many workers are asked for the time together: more would wait for each other, and look slower.
+const clocksAtOnce = 4
+
+// clocks asks each worker for its wall clock.
+func clocks(ctx context.Context, l *link.Link, all []wire.Hello) []workerStatus {
+	out := make([]workerStatus, len(all))
+	slots := make(chan struct{}, clocksAtOnce)
+	var wait sync.WaitGroup
+	for i, h := range all {
+		out[i].Hello = h
+		slots <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			if est, err := l.AskWallClock(ctx, h.Worker); err == nil {
+				out[i].Clock = &est
+			}
+		})
+	}
+	wait.Wait()
+	return out
+}
+
+// writeWorkers is the table of workers.
+func writeWorkers(to io.Writer, all []workerStatus, version string) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "worker\thost\tversion\tcores\tload\tclock offset\tround trip\truns\tstate") // Flush tells
+	for i := range all {
+		h := &all[i]
+		load, offset, trip := "-", "-", "-"
+		if h.Load != nil {
+			load = fmt.Sprintf("%.2f", *h.Load)
+		}
+		if c := h.Clock; c != nil {
+			offset = fmt.Sprintf("%+.3f ± %.3f ms", call.Millis(c.Offset), call.Millis(c.RoundTrip)/2)
+			trip = fmt.Sprintf("%.3f ms", call.Millis(c.RoundTrip))
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%d\t%s\n", h.Worker, h.Host, h.Version, h.Cores, load, offset, trip, h.Runs, workerState(&h.Hello, version)) // as above
+	}
+	return w.Flush()
 }
 
 func workerState(h *wire.Hello, version string) string {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
@@ -348,6 +349,35 @@ func TestTheTimeIsTold(t *testing.T) {
 	}
 	if _, err := w.AskTime(ctx, "r1", own.Now); err == nil {
 		t.Error("nobody told the time, and it was known")
+	}
+}
+
+// TestWallClocks: the time of a worker on this host is this host's, and what is no time is refused.
+func TestWallClocks(t *testing.T) {
+	h := newHome(t)
+	ctx := within(t, time.Minute)
+	l, w := h.dial("status"), h.dial("worker")
+	answers := map[string]nats.MsgHandler{"good": TellWallClock}
+	for name, text := range map[string]string{"word": "noon", "before": "-5", "endless": strings.Repeat("9", 1000), "empty": ""} {
+		answers[name] = func(m *nats.Msg) { _ = m.Respond([]byte(text)) }
+	}
+	for name, answer := range answers {
+		if _, err := w.NC.Subscribe(wire.WorkerClock(name), answer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.NC.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	answers["nobody"] = nil
+	for name := range answers {
+		est, err := l.AskWallClock(ctx, name)
+		switch {
+		case name != "good" && err == nil:
+			t.Errorf("%s: %+v", name, est)
+		case name == "good" && (err != nil || est.Exchanges != Exchanges || est.Offset.Abs() > est.RoundTrip/2+1):
+			t.Errorf("%+v, %v", est, err)
+		}
 	}
 }
 

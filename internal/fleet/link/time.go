@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -32,10 +33,32 @@ func (l *Link) TellTime(run string, c call.Clock) (stop func(), err error) {
 
 // AskTime compares the own clock with that of a run's coordinator.
 func (l *Link) AskTime(ctx context.Context, run string, now func() time.Duration) (clock.Estimate, error) {
+	return l.askTime(ctx, question{wire.ClockOf(run), "the coordinator", call.MaxTime}, now)
+}
+
+// TellWallClock answers one question for this host's wall clock.
+func TellWallClock(m *nats.Msg) {
+	_ = m.Respond(strconv.AppendInt(nil, time.Now().UnixNano(), 10)) // who asked may be gone
+}
+
+// AskWallClock compares this host's wall clock with that of a worker.
+func (l *Link) AskWallClock(ctx context.Context, worker string) (clock.Estimate, error) {
+	began := time.Now() // read once: a step of the clock between question and answer would look like a round trip
+	now := func() time.Duration { return time.Duration(began.UnixNano()) + time.Since(began) }
+	return l.askTime(ctx, question{wire.WorkerClock(worker), "worker " + worker, math.MaxInt64}, now)
+}
+
+// question is where to ask for a time, who answers, and the latest time that can be true.
+type question struct {
+	subject, who string
+	most         time.Duration
+}
+
+func (l *Link) askTime(ctx context.Context, q question, now func() time.Duration) (clock.Estimate, error) {
 	var all []clock.Exchange
 	var last error
 	for range Exchanges {
-		e, err := l.exchange(ctx, run, now)
+		e, err := l.exchange(ctx, q, now)
 		if ctx.Err() != nil {
 			return clock.Estimate{}, context.Cause(ctx)
 		}
@@ -54,18 +77,18 @@ func (l *Link) AskTime(ctx context.Context, run string, now func() time.Duration
 	return est, err
 }
 
-func (l *Link) exchange(ctx context.Context, run string, now func() time.Duration) (clock.Exchange, error) {
+func (l *Link) exchange(ctx context.Context, q question, now func() time.Duration) (clock.Exchange, error) {
 	ctx, cancel := context.WithTimeout(ctx, exchangeWithin)
 	defer cancel()
 	e := clock.Exchange{Asked: now()}
-	m, err := l.NC.RequestWithContext(ctx, wire.ClockOf(run), nil)
+	m, err := l.NC.RequestWithContext(ctx, q.subject, nil)
 	e.Answered = now()
 	if err != nil {
 		return e, err
 	}
 	theirs, err := strconv.ParseInt(string(m.Data[:min(len(m.Data), 32)]), 10, 64)
-	if err != nil || theirs < 0 || time.Duration(theirs) > call.MaxTime {
-		return e, fmt.Errorf("the coordinator's time is %.32q", m.Data)
+	if err != nil || theirs < 0 || time.Duration(theirs) > q.most {
+		return e, fmt.Errorf("the time of %s is %.32q", q.who, m.Data)
 	}
 	e.Theirs = time.Duration(theirs)
 	return e, nil

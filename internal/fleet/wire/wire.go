@@ -31,6 +31,8 @@ const (
 	MaxFile    = 64 << 30  // bytes of one file
 )
 
+const maxLoad = 1_000_000 // of a host: more than any system counts
+
 const root = "spate.v1"
 
 // Who is asked with a reply address: every worker answers with its Hello. This and what follows are subjects; a name
@@ -42,6 +44,9 @@ func WorkerJob(worker string) string { return root + ".worker." + worker + ".job
 
 // WorkerDrain is where a worker is told to take no further jobs; it answers with its Hello.
 func WorkerDrain(worker string) string { return root + ".worker." + worker + ".drain" }
+
+// WorkerClock is where a worker answers with its wall clock, in nanoseconds since 1970.
+func WorkerClock(worker string) string { return root + ".worker." + worker + ".clock" }
 
 // ClockOf is where a run's coordinator answers with its time.
 func ClockOf(run string) string { return inRun(run, "clock") }
@@ -188,16 +193,17 @@ func count[N int | int64](what string, n N) error {
 
 // Hello is who a worker is and what it does.
 type Hello struct {
-	Worker   string `json:"worker"`
-	Host     string `json:"host"`
-	Version  string `json:"version"`
-	Protocol int    `json:"protocol"`
-	Cores    int    `json:"cores"`
-	PID      int    `json:"pid"`
-	Run      string `json:"run,omitempty"` // that it works on
-	Draining bool   `json:"draining,omitempty"`
-	Runs     int    `json:"runs"`              // finished
-	Waiting  int    `json:"waiting,omitempty"` // runs whose records it could not deliver yet
+	Worker   string   `json:"worker"`
+	Host     string   `json:"host"`
+	Version  string   `json:"version"`
+	Protocol int      `json:"protocol"`
+	Cores    int      `json:"cores"`
+	Load     *float64 `json:"load,omitempty"` // average of the host over the last minute; nil: it does not tell
+	PID      int      `json:"pid"`
+	Run      string   `json:"run,omitempty"` // that it works on
+	Draining bool     `json:"draining,omitempty"`
+	Runs     int      `json:"runs"`              // finished
+	Waiting  int      `json:"waiting,omitempty"` // runs whose records it could not deliver yet
 }
 
 // Check implements Message.
@@ -208,6 +214,9 @@ func (h *Hello) Check() error {
 	}
 	if h.Run != "" {
 		errs = append(errs, Name("run", h.Run))
+	}
+	if h.Load != nil && !(*h.Load >= 0 && *h.Load <= maxLoad) {
+		errs = append(errs, fmt.Errorf("load is %v: want 0 to %d", *h.Load, maxLoad))
 	}
 	return errors.Join(errs...)
 }

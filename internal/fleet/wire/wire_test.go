@@ -65,6 +65,7 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 		{`{"run":"r","worker":"b","part":0,"of":1,"files":[{"path":"x","hash":"00","size":1}]}`, "hash \"00\"", func(b []byte) error { return Decode(b, &Job{}) }},
 		{`{"run":"r","worker":"b","part":0,"of":1,"files":[{"path":"x","hash":"` + hash + `","size":-1}]}`, "-1 bytes", func(b []byte) error { return Decode(b, &Job{}) }},
 		{`{"worker":"a","due":-1}`, "due is -1", func(b []byte) error { return Decode(b, &Beat{}) }},
+		{`{"worker":"a","load":-1}`, "load is -1", func(b []byte) error { return Decode(b, &Hello{}) }},
 		{`{"worker":""}`, "worker \"\"", func(b []byte) error { return Decode(b, &Hello{}) }},
 		{`{"worker":"` + strings.Repeat("a", 65) + `"}`, "1 to 64 letters", func(b []byte) error { return Decode(b, &Hello{}) }},
 		{`{"worker":"a","host":"` + strings.Repeat("h", MaxText+1) + `"}`, "host has 2001 bytes", func(b []byte) error { return Decode(b, &Hello{}) }},

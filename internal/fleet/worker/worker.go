@@ -17,6 +17,7 @@ import (
 	"spate/internal/fleet/leftover"
 	"spate/internal/fleet/link"
 	"spate/internal/fleet/wire"
+	"spate/internal/host/probe"
 )
 
 // Options are what a worker is.
@@ -61,7 +62,8 @@ func Serve(ctx context.Context, opt Options) error {
 	for subject, answer := range map[string]nats.MsgHandler{
 		wire.Who:                 func(m *nats.Msg) { link.Reply(m, w.hello()) },
 		wire.WorkerJob(w.Name):   func(m *nats.Msg) { w.offer(ctx, m) },
-		wire.WorkerDrain(w.Name): func(m *nats.Msg) { w.drain(); link.Reply(m, w.hello()) },
+		wire.WorkerClock(w.Name): link.TellWallClock,
+		wire.WorkerDrain(w.Name): w.drain,
 	} {
 		sub, err := w.Link.NC.Subscribe(subject, answer)
 		if err != nil {
@@ -80,22 +82,30 @@ func Serve(ctx context.Context, opt Options) error {
 func (w *Worker) hello() *wire.Hello {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return &wire.Hello{
+	h := &wire.Hello{
 		Worker: w.Name, Host: w.Host, Version: w.Version, Protocol: wire.Protocol, Cores: runtime.NumCPU(), PID: os.Getpid(),
 		Run: w.run, Draining: w.draining, Runs: w.runs, Waiting: w.waiting,
 	}
+	if load, ok := probe.LoadAverage(); ok {
+		h.Load = &load
+	}
+	return h
 }
 
-// drain takes no further jobs, and ends the worker when it has none.
-func (w *Worker) drain() {
+// drain takes no further jobs, and ends the worker when it has none. It answers first: who asked must hear it.
+func (w *Worker) drain(m *nats.Msg) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.draining {
-		w.draining = true
-		w.Note("draining: no further runs are taken")
-		if w.run == "" {
-			close(w.drained)
-		}
+	first := !w.draining
+	idle := w.run == ""
+	w.draining = true
+	w.mu.Unlock()
+	link.Reply(m, w.hello())
+	if !first {
+		return
+	}
+	w.Note("draining: no further runs are taken")
+	if idle { // and stays so: it takes no job any more
+		close(w.drained)
 	}
 }
 

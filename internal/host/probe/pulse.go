@@ -40,14 +40,14 @@ func (p *Pulse) Look() map[string]float64 {
 	if rss := residentBytes(); rss > 0 {
 		out["memory_own"] = float64(rss)
 	}
-	if load, ok := loadAverage(); ok {
+	if load, ok := LoadAverage(); ok {
 		out["load"] = load
 	}
 	return out
 }
 
-// loadAverage is the machine's over the last minute, where it tells.
-func loadAverage() (float64, bool) {
+// LoadAverage is the machine's over the last minute, where it tells.
+func LoadAverage() (float64, bool) {
 	raw, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return 0, false

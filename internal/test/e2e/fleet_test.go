@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -144,6 +145,36 @@ func (f *fleet) bench(srv *serve.Server, flags ...string) *command {
 	return benchCmd(f.t, append(load(srv, flags...), "--fleet", f.join, "--workers", strconv.Itoa(len(f.workers)))...)
 }
 
+// clocksAgree: all processes read the clock of this one host, so that the true offset is 0, and what status says of it is
+// wrong by at most half the round trip.
+func (f *fleet) clocksAgree() {
+	f.t.Helper()
+	var said struct {
+		Workers []struct {
+			Worker string
+			Load   *float64
+			Clock  *struct {
+				Offset    int64 `json:"offset_ns"`
+				RoundTrip int64 `json:"round_trip_ns"`
+				Exchanges int
+			}
+		}
+	}
+	e := prepare(f.t, nil, "fleet", "status", "--json", "--fleet", f.join).want(0)
+	if err := json.Unmarshal([]byte(e.out), &said); err != nil || len(said.Workers) != len(f.workers) {
+		f.t.Fatalf("%v, %d workers:\n%s", err, len(said.Workers), e.out)
+	}
+	for _, w := range said.Workers {
+		c := w.Clock
+		if c == nil || c.Exchanges < 20 || c.RoundTrip <= 0 || max(c.Offset, -c.Offset) > c.RoundTrip/2+1 {
+			f.t.Errorf("clock of %s: %+v", w.Worker, c)
+		}
+		if _, err := os.Stat("/proc/loadavg"); err == nil && (w.Load == nil || *w.Load < 0) {
+			f.t.Errorf("worker %s does not tell the load of its host", w.Worker)
+		}
+	}
+}
+
 // TestAFleetOfItsOwn: workers that joined serve several runs; status and drain say what they do.
 func TestAFleetOfItsOwn(t *testing.T) {
 	slow(t, "starts many processes")
@@ -164,7 +195,8 @@ func TestAFleetOfItsOwn(t *testing.T) {
 	e := benchCmd(t, append(load(srv, "--num-prompts", "3"), "--fleet", f.join, "--workers", "9")...).want(1)
 	has(t, "standard error", e.stderr, "--workers 9: 3 are there and free (g1, g2, g3)", "spate worker --join")
 	e = prepare(t, nil, "fleet", "status", "--fleet", f.join).want(0)
-	has(t, "status", e.out, "g1 ", "g2 ", "g3 ", " free", "0.1.0")
+	has(t, "status", e.out, "g1 ", "g2 ", "g3 ", " free", "0.1.0", "load", "clock offset", "round trip", " ms")
+	f.clocksAgree()
 	e = prepare(t, nil, "fleet", "drain", "g2", "--fleet", f.join).want(0)
 	has(t, "drain", e.out, "g2 ends")
 	if e := f.workers[1].wait(); e.code != 0 {
@@ -175,8 +207,12 @@ func TestAFleetOfItsOwn(t *testing.T) {
 		t.Errorf("a worker that ended is there:\n%s", e.out)
 	}
 	for _, args := range [][]string{
-		{"fleet", "status"}, {"fleet", "status", "more", "--fleet", f.join}, {"fleet", "status", "--fleet", "http://x:1"}, {"fleet", "collect"},
-		{"worker"}, {"worker", "--join", f.join, "--name", "a.b"},
+		{"fleet", "status"},
+		{"fleet", "status", "more", "--fleet", f.join},
+		{"fleet", "status", "--fleet", "http://x:1"},
+		{"fleet", "collect"},
+		{"worker"},
+		{"worker", "--join", f.join, "--name", "a.b"},
 	} {
 		prepare(t, nil, args...).want(2)
 	}
