@@ -266,9 +266,12 @@ func checks(v verdict.Verdict) *grid {
 	slices.SortStableFunc(findings, func(a, b verdict.Finding) int { return weight[a.Level] - weight[b.Level] })
 	for _, f := range findings {
 		row := []cell{{Text: strings.ReplaceAll(f.Name, "_", " ")}, {Text: string(f.Level), Badge: string(f.Level)}, {Class: "n"}, {Class: "n"}, {Text: strings.TrimSpace(f.Sentence + " " + f.Hint)}}
-		if f.Measured {
+		switch {
+		case f.Unit == verdict.KilledRun:
+			row[2].Text = "not known"
+		case f.Measured:
 			row[2], row[3] = withUnit(f.Figure, f.Unit), withUnit(f.Bound, f.Unit)
-		} else {
+		default:
 			row[1] = cell{Text: "not measured", Badge: "none"}
 		}
 		g.Rows = append(g.Rows, row)
