@@ -119,6 +119,10 @@ func (r *reader) follow(t *testing.T, list []command) {
 		}
 	}
 	for _, s := range r.servers {
+		if strings.HasPrefix(s.c.text, "spate worker ") { // a line of the document has drained it
+			r.end(t, s, nil)
+			continue
+		}
 		if err := syscall.Kill(-s.cmd.Process.Pid, syscall.SIGINT); err != nil {
 			t.Errorf("%s:%d: interrupt: %v", s.c.doc, s.c.line, err)
 		}
@@ -229,7 +233,7 @@ func (r *reader) ready(t *testing.T, s *typed) {
 			return
 		default:
 		}
-		if strings.Contains(s.said(), "ready at ") {
+		if said := s.said(); strings.Contains(said, "ready at ") || strings.Contains(said, "waits for work at ") {
 			return
 		}
 		if c, err := net.Dial("tcp", address); err == nil {
