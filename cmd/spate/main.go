@@ -22,7 +22,9 @@ func main() {
 		Interrupts: func() (<-chan os.Signal, func()) {
 			signals := make(chan os.Signal, 2) // a second interrupt may come while the first is handled
 			signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-			return signals, func() { signal.Stop(signals) }
+			unheard := make(chan os.Signal, 1) // whoever read standard error is gone: that ends no run that has something to write
+			signal.Notify(unheard, syscall.SIGPIPE)
+			return signals, func() { signal.Stop(signals); signal.Stop(unheard) }
 		},
 	}))
 }

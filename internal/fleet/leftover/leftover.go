@@ -22,15 +22,18 @@ const (
 	recordsDir = "run"
 	jobFile    = "job.json"
 	doneFile   = "done.json"
+	lockFile   = "lock" // held by the worker for as long as it works on the run
 	maxNote    = 4 << 20
 
 	deliverWithin = 10 * time.Minute
+	endsWithin    = time.Minute // of a worker that still writes its last records
 )
 
 // Run is one run's folder on a worker.
 type Run struct {
-	Dir string
-	job *wire.Job
+	Dir  string
+	job  *wire.Job
+	held *os.File
 }
 
 // Keep makes the folder of a job, within that of a worker.
@@ -39,9 +42,45 @@ func Keep(dir string, j *wire.Job) (*Run, error) {
 	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of the run: %w", err)
 	}
+	var err error
+	if r.held, err = hold(r.Dir); err != nil {
+		return nil, err
+	}
 	return r, r.write(jobFile, &wire.Job{ // without settings, which nobody needs any more
 		Run: j.Run, Version: j.Version, Protocol: j.Protocol, Part: j.Part, Of: j.Of, Worker: j.Worker,
 	})
+}
+
+// hold takes the folder for this process. The system lets go of it however the process ends.
+func hold(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock the folder of the run: %w", err)
+	}
+	if err := lock(f); err != nil {
+		return nil, errors.Join(fmt.Errorf("the folder of the run is in use: %w", err), f.Close())
+	}
+	return f, nil
+}
+
+// Release lets others deliver what is left.
+func (r *Run) Release() { _ = r.held.Close() } // nothing was written to it
+
+// awaitEnd waits until nobody works on the run: a worker that lost its coordinator still writes its last records.
+func (r *Run) awaitEnd(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, endsWithin)
+	defer cancel()
+	for {
+		f, err := hold(r.Dir)
+		if err == nil {
+			return f.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("worker %s still works on it: %w", r.job.Worker, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 // Output is the run folder, with the log in it.
@@ -114,6 +153,9 @@ func Deliver(ctx context.Context, l *link.Link, dir string, skip func(run string
 func (r *Run) deliver(ctx context.Context, l *link.Link) error {
 	ctx, cancel := context.WithTimeout(ctx, deliverWithin)
 	defer cancel()
+	if err := r.awaitEnd(ctx); err != nil {
+		return fmt.Errorf("run %s, part %d: %w", r.job.Run, r.job.Part, err)
+	}
 	n, err := r.SendLog(ctx, l, fmt.Sprintf("again-%d-%d", os.Getpid(), time.Now().UnixNano()))
 	if err == nil {
 		d := wire.Done{Worker: r.job.Worker, Records: n, Alone: true, Why: "its process ended in the middle of the run"}

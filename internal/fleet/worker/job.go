@@ -86,6 +86,11 @@ func (w *Worker) work(ctx context.Context, j *wire.Job) {
 	defer wg.Wait()
 	defer quiet()
 	wg.Go(func() { every(beating, beatEvery, t.beat) })
+	defer func() {
+		if t.kept != nil {
+			t.kept.Release()
+		}
+	}()
 	if err := t.do(ctx); err != nil {
 		w.Note("run %s: %v", j.Run, err)
 		return

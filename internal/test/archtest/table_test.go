@@ -48,7 +48,7 @@ var machine = []struct {
 	{"judge/compare", []string{"os"}, "keeps the file of noise"},
 	{"fleet/broker", []string{"net", "os"}, "is the message server of a fleet, and keeps its folder closed to others"},
 	{"fleet/coordinator", []string{"net", "os", "os/exec", "syscall"}, "starts workers of this host, and finishes run folders; joins a host and a port, and keeps the join file and the certificate of `spate fleet serve`"},
-	{"fleet/leftover", []string{"os"}, "keeps what a worker has not delivered yet"},
+	{"fleet/leftover", []string{"os", "syscall"}, "keeps what a worker has not delivered yet, and holds their folder"},
 	{"fleet/parcel", []string{"os"}, "hands on the files that settings name"},
 	{"fleet/worker", []string{"os"}, "keeps its folder, and says which process it is"},
 	{"fleet/link", []string{"net", "os"}, "keeps the files that came through the fleet; asks whether an address is this host"},
