@@ -254,6 +254,7 @@ func (t *job) pulse(m *nats.Msg) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.lonely() // words that waited while this process stood still do not make up for the time
 	t.heard = time.Now()
 	if p.Start != nil && !closed(t.begun) {
 		t.start = *p.Start
@@ -277,13 +278,7 @@ func (t *job) beat() {
 		InFlight: max(0, t.live.InFlight.Load()),
 	}
 	t.mu.Lock()
-	if time.Since(t.heard) > aloneAfter && !t.alone {
-		t.alone = true
-		shut(t.stop)
-		if !closed(t.begun) {
-			t.cut(errAlone)
-		}
-	}
+	t.lonely()
 	asked := time.Duration(-1)
 	if n := len(t.clocks); n > 0 && closed(t.begun) && t.own.Now()-t.clocks[n-1].At > clockEvery {
 		asked = t.clocks[n-1].At
@@ -297,6 +292,18 @@ func (t *job) beat() {
 	defer cancel()
 	if est, err := t.Link.AskTime(ctx, t.Run, t.own.Now); err == nil {
 		t.addClock(est)
+	}
+}
+
+// lonely stops a part whose coordinator was not heard for too long. t.mu is held.
+func (t *job) lonely() {
+	if time.Since(t.heard) <= aloneAfter || t.alone {
+		return
+	}
+	t.alone = true
+	shut(t.stop)
+	if !closed(t.begun) {
+		t.cut(errAlone)
 	}
 }
 
