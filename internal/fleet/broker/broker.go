@@ -67,15 +67,23 @@ func Start(opt Options) (*Broker, error) {
 	return &Broker{server: s, addr: s.Addr().String(), tls: opt.TLS != nil}, nil
 }
 
-// check refuses a server that strangers could use.
-func (o *Options) check() (host string, port int, err error) {
-	host, text, err := net.SplitHostPort(o.Listen)
+// Address reads where to listen.
+func Address(listen string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(listen)
 	if err != nil {
-		return "", 0, fmt.Errorf("listen address %q: want HOST:PORT, as in 127.0.0.1:4222: %w", o.Listen, err)
+		return "", 0, fmt.Errorf("listen address %q: want HOST:PORT, as in 127.0.0.1:4222: %w", listen, err)
 	}
 	port, err = strconv.Atoi(text)
 	if err != nil || port < 0 || port > 65535 {
-		return "", 0, fmt.Errorf("listen address %q: the port is a number from 0 to 65535", o.Listen)
+		return "", 0, fmt.Errorf("listen address %q: the port is a number from 0 to 65535", listen)
+	}
+	return host, port, nil
+}
+
+// check refuses a server that strangers could use.
+func (o *Options) check() (host string, port int, err error) {
+	if host, port, err = Address(o.Listen); err != nil {
+		return "", 0, err
 	}
 	if port == 0 {
 		port = server.RANDOM_PORT

@@ -39,6 +39,9 @@ func (o *ServeCommand) Run(ctx context.Context, p console.Process) error {
 	if (o.cert == "") != (o.key == "") {
 		return console.Usage("spate fleet serve", errors.New("--tls-cert and --tls-key go together"))
 	}
+	if _, _, err := broker.Address(o.listen); err != nil {
+		return console.Usage("spate fleet serve", fmt.Errorf("--listen: %w", err))
+	}
 	if o.dir == "" {
 		root, err := link.Folder(p.Getenv)
 		if err != nil {

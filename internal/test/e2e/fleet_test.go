@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"spate/internal/cli"
 	"spate/internal/result"
 	"spate/internal/sim/serve"
 )
@@ -241,5 +242,14 @@ func TestKeysStayOutOfTheStream(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestBrokerAddressIsRead: an address that is none is a mistake on the command line.
+func TestBrokerAddressIsRead(t *testing.T) {
+	t.Parallel()
+	for _, listen := range []string{"0.0.0.0:99999", "4222", "127.0.0.1:x"} {
+		e := prepare(t, nil, "fleet", "serve", "--listen", listen).want(cli.ExitUsage)
+		has(t, "standard error", e.stderr, "--listen: listen address \""+listen+"\"")
 	}
 }
